@@ -1,0 +1,1 @@
+"""Published networks as functions that return a `Network`, imported as `neuralsym.zoo`."""
