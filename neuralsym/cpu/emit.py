@@ -1,0 +1,249 @@
+"""Kernels from their source to an address: IR text of ours or array functions, through the store.
+
+The ABI of every kernel, `int32 kernel(void* frame, int64* desc, int32 worker, int32 workers)`:
+`desc` is its row of descriptor words (operand addresses, dims, strides, attributes). Zero is
+success, any other value stops the run. A kernel never raises and never allocates, and takes its
+share of the work by its worker number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from neuralsym.cpu.arrays import Operand, Scalar, array_ir, check_operand, fingerprint
+from neuralsym.cpu.loader import loaded, resolvable
+from neuralsym.cpu.machine import Target, binding
+from neuralsym.cpu.store import Store
+from neuralsym.errors import NeuralsymError, NoKernel
+
+ABI_VERSION = 1
+"""Raised whenever the kernel ABI or the form of a descriptor changes."""
+
+KEY_LENGTH = 40
+
+
+class Progress(Protocol):
+    """Called with how many kernels are ready, out of how many, and the name of the last."""
+
+    def __call__(self, done: int, total: int, name: str, /) -> object: ...
+
+
+@dataclass(frozen=True)
+class Code:
+    """A kernel's source: IR text (`Code(name, symbol, text)`) or an array function.
+
+    name: for messages; symbol: the one function that is called from outside; optimize: LLVM's
+    optimisation level for the text, 0 to 3. Hand-made vector code wants 0 (code generation always
+    runs at level 3); plain scalar loops that LLVM should vectorise want 3.
+    """
+
+    name: str
+    symbol: str
+    text: str = field(default="", repr=False)
+    optimize: int = 0
+    function: Callable[..., Any] | None = field(default=None, repr=False)
+    operands: tuple[Operand, ...] = ()
+    attributes: tuple[Scalar, ...] = ()
+    fast: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of everything that the object depends on except the machine and the tools."""
+        source = self.text if self.function is None else fingerprint(self.function)
+        parts = (
+            *(self.symbol, source, str(self.optimize), str(self.fast)),
+            *map(str, self.operands),
+            *self.attributes,
+        )
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def key(self, target: Target) -> str:
+        """The name of this kernel's object in the store."""
+        tools = _tool_versions(self.function is not None)
+        parts = (self.digest, str(ABI_VERSION), target.key, tools)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:KEY_LENGTH]
+
+    def ir(self) -> str:
+        """The LLVM IR text that this kernel is compiled from."""
+        if self.function is None:
+            return self.text
+        return array_ir(
+            self.name, self.symbol, self.function, self.operands, self.attributes, self.fast
+        )
+
+
+def array_kernel(
+    function: Callable[..., Any],
+    operands: Sequence[Sequence[Any]],
+    attributes: Sequence[Scalar] = (),
+    name: str | None = None,
+    fast: bool = False,
+) -> Code:
+    """A kernel made of a plain Python function over arrays, compiled by numba.
+
+    function: called as `function(*operands, *attributes)`, and with `worker, workers` (int64) at
+        the end if those are the names of its last two parameters. Plain functions that it calls
+        are compiled with it. It returns None or 0 for success, else an integer status; if it
+        raises, the status is `arrays.RAISED`. It may not allocate (np.zeros, x + 1, lists) and
+        divides as numpy does (x / 0 is inf or nan, i // 0 is 0).
+    operands: (dtype name, rank, "in" | "out"[, contiguous=True]) each. "in" is read-only. bool,
+        integers, float32/64 and complex arrive as such; float16 and bfloat16 as uint16, the
+        8-bit floats as uint8 (neuralsym.cpu.narrow converts), 4-bit integers as one byte each.
+    attributes: "int64", "float64" or "bool" each.
+    fast: allow reordered and contracted sums (never ignoring NaN or infinity).
+
+    Its row of descriptor words, in this order and without gaps:
+
+        for each operand: address; `rank` dims; if not contiguous, `rank` strides in bytes
+        for each attribute: its value (an int64; the bits of a float64; 0 or 1)
+
+    `worker` and `workers` are not in the row. Raises BadAttribute for an operand that does not
+    exist; NoKernel when it is compiled, if numba cannot.
+    """
+    title = name or function.__name__
+    return Code(
+        title,
+        f"kernel_{title}".replace("<", "_").replace(">", "_").replace(".", "_"),
+        function=function,
+        operands=tuple(check_operand(title, operand) for operand in operands),
+        attributes=tuple(attributes),
+        fast=fast,
+    )
+
+
+@lru_cache(maxsize=2)
+def _tool_versions(with_numba: bool) -> str:
+    """The versions of what made an object, found without importing numba."""
+    import llvmlite
+
+    versions = [f"llvmlite {llvmlite.__version__}"]
+    if with_numba:
+        spec = importlib.util.find_spec("numba")
+        if spec is None or spec.origin is None:
+            raise NoKernel("kernels written as array functions need numba, which is not installed")
+        versions.append((Path(spec.origin).parent / "_version.py").read_text(encoding="utf-8"))
+        # The fingerprint of a function is its bytecode, which differs between Pythons.
+        versions.append(importlib.util.MAGIC_NUMBER.hex())
+    return "\n".join(versions)
+
+
+# -- objects ---------------------------------------------------------------------------------
+_lock = threading.RLock()
+_machines: dict[Target, Any] = {}
+
+
+def compile_object(code: Code, target: Target) -> bytes:
+    """The object file of one kernel, made now, neither stored nor loaded.
+
+    NoKernel, naming the kernel, if its source is not valid, or if it needs functions that are
+    nowhere in a process of ours.
+    """
+    text = code.ir()
+    with _lock:
+        machine = _machines.get(target)
+        if machine is None:
+            machine = _machines[target] = target.machine()
+        try:
+            module = _optimized(code, text, target, machine)
+            _check_symbols(code, module)
+            return bytes(machine.emit_object(module))
+        except RuntimeError as error:
+            raise NoKernel(f"kernel {code.name} is not valid LLVM IR: {error}") from error
+
+
+def _optimized(code: Code, text: str, target: Target, machine: Any) -> Any:
+    llvm = binding()
+    module = llvm.parse_assembly(text)
+    module.name = code.symbol
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
+    if code.function is not None:
+        # Only the kernel is called from outside; what it does not need can then go.
+        for value in (*module.functions, *module.global_variables):
+            if not value.is_declaration and value.name != code.symbol:
+                value.linkage = "internal"
+    module.verify()
+    if code.function is not None or code.optimize:
+        settings = llvm.create_pipeline_tuning_options(speed_level=code.optimize)
+        settings.loop_vectorization = settings.slp_vectorization = code.optimize > 1
+        builder = llvm.create_pass_builder(machine, settings)
+        passes = llvm.create_new_module_pass_manager()
+        if code.optimize:
+            passes = builder.getModulePassManager()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.add_strip_dead_prototype_pass()
+        passes.run(module, builder)
+    return module
+
+
+def _check_symbols(code: Code, module: Any) -> None:
+    """NoKernel if the kernel is missing, or calls what a process of ours does not have."""
+    functions = list(module.functions)
+    if not any(f.name == code.symbol and not f.is_declaration for f in functions):
+        raise NoKernel(f"kernel {code.name} does not define its symbol {code.symbol!r}")
+    outside = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
+    python = [name for name in outside if name.startswith(("Py", "_Py", "numba_"))]
+    memory = [name for name in outside if name.startswith("NRT_")]
+    unknown = [name for name in outside if not resolvable(name)]
+    for names, why in (
+        (memory, "it allocates memory, which a kernel must not"),
+        (python, "it uses Python objects, which a kernel must not"),
+        (unknown, "no library of the process has them"),
+    ):
+        if names:
+            raise NoKernel(f"kernel {code.name} needs {', '.join(sorted(names))}: {why}")
+
+
+def compile_all(
+    codes: Sequence[Code],
+    target: Target,
+    store: Store,
+    progress: Progress | None = None,
+) -> dict[str, int]:
+    """The address of each kernel by its key: loaded already, from the store, or compiled now.
+
+    Equal kernels are made once; each is loaded once in the life of the process and never
+    unloaded. Safe to call from many threads. NoKernel, naming the kernel, for one that fails.
+    """
+    wanted: dict[str, Code] = {}
+    for code in codes:
+        wanted.setdefault(code.key(target), code)
+    addresses: dict[str, int] = {}
+    with _lock:
+        for done, (key, code) in enumerate(wanted.items(), 1):
+            addresses[key] = _address(key, code, target, store)
+            if progress is not None:
+                progress(done, len(wanted), code.name)
+    return addresses
+
+
+def compile_one(code: Code, target: Target, store: Store) -> int:
+    """The address of one kernel; see `compile_all`."""
+    return compile_all([code], target, store)[code.key(target)]
+
+
+def _address(key: str, code: Code, target: Target, store: Store) -> int:
+    known = loaded(key)
+    if known is not None:
+        return known
+    stored = store.get(key)
+    if stored is not None:
+        try:
+            return loaded(key, code.symbol, stored)
+        except RuntimeError:
+            store.discard(key)
+    made = compile_object(code, target)
+    try:
+        address = loaded(key, code.symbol, made)
+    except RuntimeError as error:
+        raise NeuralsymError(f"kernel {code.name} cannot be loaded: {error}") from error
+    # Stored only after it has loaded, so that a bad object is never found again.
+    store.put(key, made)
+    return address

@@ -1,0 +1,78 @@
+"""What a user may choose about how a network is compiled and run on the CPU."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from neuralsym.errors import BadAttribute, did_you_mean
+
+Isa = Literal["avx512", "avx2", "sse2", "neon"]
+ISAS: tuple[Isa, ...] = get_args(Isa)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile and run; every field has a default that needs no thought.
+
+    threads: workers of a run; None takes NEURALSYM_NUM_THREADS, else what the process's affinity
+        and its container's CPU quota allow.
+    isa: the instruction set to generate for ("avx512", "avx2", "sse2", "neon"); None takes the
+        best that this machine has.
+    winograd: allow Winograd convolutions, whose rounding error is some five times the direct
+        one's.
+    fast_math: allow sums to be reordered and contracted. NaN and infinity are never ignored.
+    cache_dir: where compiled kernels are kept; None takes NEURALSYM_CACHE_DIR, then
+        NUMBA_CACHE_DIR, then the user's cache; "off" keeps none.
+    profile: time every row of the program.
+    debug: check more while compiling and running.
+
+    Raises BadAttribute for a value outside these.
+    """
+
+    threads: int | None = None
+    isa: Isa | None = None
+    winograd: bool = True
+    fast_math: bool = False
+    cache_dir: str | None = None
+    profile: bool = False
+    debug: bool = False
+
+    def __post_init__(self) -> None:
+        threads: object = self.threads
+        if threads is not None:
+            if isinstance(threads, bool) or not hasattr(threads, "__index__"):
+                raise BadAttribute(f"Options: threads must be an integer or None, not {threads!r}")
+            count = int(threads.__index__())
+            if count < 1:
+                raise BadAttribute(f"Options: threads must be at least 1, not {count}")
+            object.__setattr__(self, "threads", count)
+        if self.isa is not None and self.isa not in ISAS:
+            near = did_you_mean(str(self.isa), ISAS)
+            raise BadAttribute(
+                f"Options: isa must be None or one of {', '.join(ISAS)}, not {self.isa!r}{near}"
+            )
+        for name in ("winograd", "fast_math", "profile", "debug"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise BadAttribute(f"Options: {name} must be True or False, not {value!r}")
+        directory: object = self.cache_dir
+        if directory is not None:
+            if not isinstance(directory, (str, os.PathLike)):
+                raise BadAttribute(f"Options: cache_dir must be a path or None, not {directory!r}")
+            object.__setattr__(self, "cache_dir", str(os.fspath(directory)))
+
+    @classmethod
+    def of(cls, options: Options | None = None, **overrides: Any) -> Options:
+        """`options` (or the defaults) with `overrides`; an unknown name is a BadAttribute."""
+        if options is not None and not isinstance(options, Options):
+            raise BadAttribute(f"options must be an Options or None, not {options!r}")
+        known = [entry.name for entry in fields(cls)]
+        for name in overrides:
+            if name not in known:
+                raise BadAttribute(
+                    f"Options: no option {name!r}{did_you_mean(name, known)}; "
+                    f"there are {', '.join(known)}"
+                )
+        return replace(options or cls(), **overrides)
