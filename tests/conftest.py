@@ -11,9 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 CACHE_VARIABLE = "NEURALSYM_CACHE_DIR"
 GOLDEN = Path(__file__).parent / "golden"
+
+# The default run tries the same examples everywhere; --hypothesis-profile=explore tries new ones.
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.register_profile("neuralsym", deadline=None, derandomize=True)
+settings.load_profile("neuralsym")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
