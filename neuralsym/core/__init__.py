@@ -1,0 +1,1 @@
+"""The symbolic core: types, dimensions, constants, symbols, nodes and graphs."""

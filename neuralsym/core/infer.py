@@ -1,0 +1,148 @@
+"""Types, shapes and known values, worked out as each operator is applied.
+
+The operator's own rule comes first, onnx's inference second. Ranges are checked before onnx is
+asked, so that nobody's file makes it allocate by a number that the file merely claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.core.op import KNOWN_LIMIT, Call
+from neuralsym.core.schema import OPSET, VERSIONS, Formal, onnx_type_name
+from neuralsym.core.types import MapType, OptionalType, SequenceType, TensorType, Type
+from neuralsym.errors import ShapeMismatch, TypeMismatch
+
+Known = NDArray[Any] | None
+
+
+def infer(call: Call) -> tuple[tuple[Type, ...], tuple[Known, ...]]:
+    """The types and known values of the outputs; raises an OpError that names the user's line."""
+    check_types(call)
+    call.op.check(call)
+    types = call.op.infer(call)
+    if types is None:
+        types = infer_with_onnx(call)
+    if len(types) < call.count:
+        call.fail(f"its rule gives {len(types)} outputs, {call.count} were asked for")
+    types = tuple(types[: call.count])
+    return types, fold(call, types)
+
+
+def fold(call: Call, types: Sequence[Type]) -> tuple[Known, ...]:
+    """The outputs' values where the inputs' known values tell them, of bounded size."""
+    nothing: tuple[Known, ...] = (None,) * call.count
+    if not call.op.deterministic:
+        return nothing
+    values = call.op.fold(call)
+    if values is None:
+        return nothing
+    kept: list[Known] = []
+    for value in (*values, *nothing)[: call.count]:
+        if value is not None and np.size(value) > KNOWN_LIMIT:
+            value = None
+        kept.append(value)
+    return tuple(kept)
+
+
+def type_name(type: Type) -> str:
+    """How the schemas spell a type: `seq(tensor(float))`."""
+    if isinstance(type, TensorType):
+        return onnx_type_name(type.dtype)
+    if isinstance(type, SequenceType):
+        return f"seq({type_name(type.element)})"
+    if isinstance(type, OptionalType):
+        return f"optional({type_name(type.element)})"
+    assert isinstance(type, MapType)
+    key = onnx_type_name(type.key)[7:-1]
+    return f"map({key}, {type_name(type.value)})"
+
+
+def check_types(call: Call) -> None:
+    """Every input is of an allowed type, and inputs of one type variable agree."""
+    schema = call.op.schema
+    bound: dict[str, tuple[str, str]] = {}
+    for i, symbol in enumerate(call.inputs):
+        if symbol is None:
+            continue
+        formal = schema.formal_input(i)
+        name = type_name(symbol.type)
+        label = _label(formal, i, schema.inputs)
+        if formal.allowed and name not in formal.allowed:
+            call.fail(f"{label} is {name}; allowed are {_listed(formal.allowed)}", TypeMismatch)
+        if not formal.homogeneous or not formal.variable or "(" in formal.variable:
+            continue
+        first = bound.setdefault(formal.variable, (name, label))
+        if first[0] != name:
+            call.fail(
+                f"{label} is {name}, but {first[1]} is {first[0]} and both must be of one type; "
+                f"use ops.cast or give the constant dtype=...",
+                TypeMismatch,
+            )
+
+
+def _label(formal: Formal, index: int, formals: Sequence[Formal]) -> str:
+    extra = index - (len(formals) - 1)
+    return f"{formal.name}[{extra}]" if formal.kind == "variadic" else formal.name
+
+
+def _listed(allowed: frozenset[str]) -> str:
+    names = sorted(a[7:-1] if a.startswith("tensor(") else a for a in allowed)
+    return ", ".join(names)
+
+
+def infer_with_onnx(call: Call) -> list[Type]:
+    """The types that onnx's own inference gives, at the pinned opset."""
+    import onnx
+    import onnx.defs
+    from onnx import shape_inference
+
+    from neuralsym.core import proto
+
+    op = call.op
+    version = VERSIONS.get(op.domain, 1)
+    names = [f"i{k}" if s is not None else "" for k, s in enumerate(call.inputs)]
+    outputs = [f"o{k}" for k in range(call.count)]
+    node = onnx.NodeProto(op_type=op.__name__, domain=op.domain, input=names, output=outputs)
+    for name, value in call.attrs.items():
+        kind = op.schema.attributes[name].kind
+        if kind not in ("GRAPH", "GRAPHS"):
+            node.attribute.append(proto.attribute_to_proto(name, kind, value, _no_body))
+    types = {}
+    data = {}
+    for name, symbol in zip(names, call.inputs, strict=True):
+        if symbol is None:
+            continue
+        types[name] = proto.type_to_proto(symbol.type)
+        if isinstance(symbol.type, TensorType):
+            value = proto.known_to_proto(symbol.known, symbol.dtype)
+            if value is not None:
+                data[name] = value
+    schema = onnx.defs.get_schema(op.__name__, version, op.domain)
+    opsets = [onnx.helper.make_opsetid("", OPSET)]
+    if op.domain:
+        opsets.append(onnx.helper.make_opsetid(op.domain, version))
+    try:
+        found = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
+    except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        call.fail(_reason(error), ShapeMismatch)
+    made: list[Type] = []
+    for name in outputs:
+        if name not in found or found[name].WhichOneof("value") is None:
+            call.fail(f"the type of output {len(made)} cannot be told", TypeMismatch)
+        made.append(proto.type_from_proto(found[name]))
+    return made
+
+
+def _no_body(graph: Any) -> Any:
+    raise AssertionError("bodies are inferred by the operator's own rule")
+
+
+def _reason(error: Exception) -> str:
+    """onnx's reason without its trail of prefixes."""
+    text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+    return text.rsplit("Error] ", 1)[-1].rsplit("] ", 1)[-1].strip()

@@ -1,0 +1,312 @@
+"""What a graph becomes on the way to machine code: buffers, steps and segments.
+
+A Program is made once per graph and holds symbolic shapes; `Sizes` gives its dimensions for one
+run. Nothing here knows an operator or an instruction set.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.core.dim import Dim, evaluate
+from neuralsym.core.op import Op
+from neuralsym.core.tensor import Tensor
+from neuralsym.core.types import TensorType, Type
+from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch, Where
+
+if TYPE_CHECKING:
+    from neuralsym.cpu.emit import Code
+    from neuralsym.cpu.library import Kernel
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the elements of a tensor lie in memory.
+
+    block 0 is row-major. Otherwise axis 1 (channels) is cut into blocks of `block` that become
+    the last axis, NCHW -> N, C/block, H + halo, W + halo, block: the vectors of the SIMD kernels.
+    `halo` is a border of (before, after) zeros for each spatial axis, so that no kernel has edge
+    cases; lanes beyond the last channel are zero.
+    """
+
+    block: int = 0
+    halo: tuple[tuple[int, int], ...] = ()
+
+
+PLAIN = Layout()
+
+
+class Role(Enum):
+    """Where the memory of a buffer comes from."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    LOCAL = "local"
+    CONSTANT = "constant"
+    HOST = "host"
+    """A Python object beside the arena: a sequence, an optional, strings."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A tensor of the program.
+
+    `constant` is the value of a weight or constant. `view` makes this buffer a part of another
+    one's memory: the branch of a Concat written in place, or a reshape.
+    """
+
+    name: str
+    type: Type
+    role: Role = Role.LOCAL
+    layout: Layout = PLAIN
+    constant: Tensor | None = None
+    view: View | None = None
+
+    @property
+    def tensor(self) -> TensorType:
+        assert isinstance(self.type, TensorType)
+        return self.type
+
+    @property
+    def dtype(self) -> NumberType:
+        return self.tensor.dtype
+
+    @property
+    def rank(self) -> int:
+        shape = self.tensor.shape
+        assert shape is not None
+        return len(shape)
+
+    @cached_property
+    def value(self) -> NDArray[Any]:
+        """The array of a constant."""
+        assert self.constant is not None
+        return self.constant.value
+
+    def __repr__(self) -> str:
+        return f"<Buffer {self.name} {self.type} {self.role.value}>"
+
+
+@dataclass(frozen=True)
+class View:
+    """A place inside another buffer: `channel` is where along axis 1 the part begins.
+
+    For a Concat along axis 1 of blocked buffers the part starts `channel // block` blocks in and
+    keeps the whole's batch stride; for a plain reshape `channel` is 0 and the memory is the same.
+    """
+
+    whole: Buffer
+    channel: int = 0
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A word of a descriptor that is the address of a buffer, plus a byte offset."""
+
+    buffer: Buffer
+    offset: int = 0
+
+
+Word = int | Operand
+
+
+def float_word(value: float) -> int:
+    """A float64 as the int64 of the same bits, for a descriptor."""
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def float32_word(value: float) -> int:
+    """A float32 in the low half of an int64, for a descriptor."""
+    return int(struct.unpack("<i", struct.pack("<f", value))[0])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the driver's table: code, its descriptor, and whether one worker runs it alone."""
+
+    code: Code | int
+    """The kernel, or the address of a host callback."""
+    words: Sequence[Word]
+    serial: bool = False
+
+
+@dataclass(eq=False)
+class Step:
+    """One operation: where it comes from, what it reads and writes, the kernel that runs it.
+
+    `refusals` says why other kernels were not taken. `in_place` are (input, output) pairs that
+    may share memory where the input dies here.
+    """
+
+    op: type[Op]
+    attrs: Mapping[str, Any]
+    name: str
+    inputs: tuple[Buffer | None, ...]
+    outputs: tuple[Buffer, ...]
+    where: Where | None = None
+    kernel: Kernel | None = None
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    in_place: list[tuple[int, int]] = field(default_factory=list)
+    constants: dict[str, Buffer] = field(default_factory=dict)
+    scratch: dict[str, Scratch] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What a kernel's `adjust` decides for its later `rows`: a tile plan, a variant."""
+
+    def attr(self, name: str) -> Any:
+        """The attribute, or its default; None where it has neither."""
+        if name in self.attrs:
+            return self.attrs[name]
+        spec = self.op.schema.attributes.get(name)
+        return spec.default if spec else None
+
+    def input(self, index: int) -> Buffer | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def pack(self, key: str, make: Callable[[], NDArray[Any]]) -> Buffer:
+        """A constant of the kernel's own, such as weights in its order; made once, when loading.
+
+        Equal `key`s of one step are one constant. The array is kept 64-byte aligned.
+        """
+        if key not in self.constants:
+            array = np.ascontiguousarray(make())
+            tensor = Tensor.of(array)
+            type_ = TensorType(tensor.dtype, tensor.shape)
+            self.constants[key] = Buffer(
+                f"{self.name}.{key}", type_, Role.CONSTANT, constant=tensor
+            )
+        return self.constants[key]
+
+    def need_scratch(self, key: str, size: Callable[[Sizes], int]) -> Buffer:
+        """Memory of `size(sizes)` bytes while the step runs; its content is not kept."""
+        if key not in self.scratch:
+            type_ = TensorType(NumberType.UINT8, (None,))
+            self.scratch[key] = Scratch(Buffer(f"{self.name}.{key}", type_), size)
+        return self.scratch[key].buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Scratch:
+    """Working memory of a step."""
+
+    buffer: Buffer
+    size: Callable[[Sizes], int]
+
+
+class Sizes:
+    """The dimensions of one run: names bound to sizes, and what follows from them."""
+
+    def __init__(self, names: Mapping[str, int], workers: int = 1) -> None:
+        self.names = dict(names)
+        self.workers = workers
+        self._shapes: dict[Buffer, tuple[int, ...]] = {}
+
+    @property
+    def key(self) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted(self.names.items()))
+
+    def bind(self, buffer: Buffer, shape: tuple[int, ...]) -> None:
+        """Set the shape of a buffer whose dimensions depend on data, once they are known."""
+        self._shapes[buffer] = shape
+
+    def dim(self, size: int | Dim) -> int:
+        return evaluate(size, self.names)
+
+    def shape(self, buffer: Buffer) -> tuple[int, ...]:
+        """The shape of a buffer; ShapeMismatch while a part of it is unknown."""
+        found = self._shapes.get(buffer)
+        if found is None:
+            shape = buffer.tensor.shape
+            if shape is None or None in shape:
+                raise ShapeMismatch(f"the shape of {buffer.name} depends on data")
+            found = tuple(evaluate(d, self.names) for d in shape if d is not None)
+            if any(d < 0 for d in found):
+                raise ShapeMismatch(f"{buffer.name} would have the shape {found}")
+            self._shapes[buffer] = found
+        return found
+
+    def memory_shape(self, buffer: Buffer) -> tuple[int, ...]:
+        """The shape in memory: with blocks, padded channels and halo where the layout has them."""
+        shape = self.shape(buffer)
+        block = buffer.layout.block
+        if not block:
+            return shape
+        halo = buffer.layout.halo or ((0, 0),) * (len(shape) - 2)
+        spatial = (d + a + b for d, (a, b) in zip(shape[2:], halo, strict=True))
+        return (shape[0], -(-shape[1] // block), *spatial, block)
+
+    def strides(self, buffer: Buffer) -> tuple[int, ...]:
+        """The byte strides of `memory_shape`; those of the whole for a part of a Concat."""
+        whole = buffer
+        while whole.view is not None and buffer.layout.block:
+            whole = whole.view.whole
+        return row_strides(self.memory_shape(whole), buffer.dtype.itemsize)
+
+    def offset(self, buffer: Buffer) -> int:
+        """The byte offset of a buffer inside the one that owns its memory."""
+        total = 0
+        while buffer.view is not None:
+            if buffer.view.channel:
+                strides = self.strides(buffer)
+                total += buffer.view.channel // max(buffer.layout.block, 1) * strides[1]
+            buffer = buffer.view.whole
+        return total
+
+    def nbytes(self, buffer: Buffer) -> int:
+        size = buffer.dtype.itemsize
+        for d in self.memory_shape(buffer):
+            size *= d
+        return size
+
+
+def owner(buffer: Buffer) -> Buffer:
+    """The buffer that holds the memory of `buffer`."""
+    while buffer.view is not None:
+        buffer = buffer.view.whole
+    return buffer
+
+
+def row_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The byte strides of a row-major array."""
+    strides = [itemsize] * len(shape)
+    for i in range(len(shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    return tuple(strides)
+
+
+@dataclass(eq=False)
+class Segment:
+    """Steps whose shapes are all known once those before have run.
+
+    `defines` are buffers whose shapes the last step tells; the runtime binds them and plans the
+    next segment.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    defines: list[Buffer] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Program:
+    """A graph as steps over buffers, in segments."""
+
+    name: str
+    segments: list[Segment]
+    inputs: dict[str, Buffer]
+    outputs: dict[str, Buffer]
+    updates: dict[str, Buffer] = field(default_factory=dict)
+    """Variables that are written back after a run, with the buffer of their new value."""
+    dims: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """For each dimension name, the (input, axis) pairs that show its size."""
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for segment in self.segments for step in segment.steps]

@@ -1,0 +1,92 @@
+"""What can go wrong, and how it is said.
+
+Every error of neuralsym is a `NeuralsymError`. A message says which op or layer, at which line of
+the user's own code, what was expected, what came, and how to mend it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = str(Path(__file__).resolve().parent)
+ZOO = str(Path(__file__).resolve().parent.parent / "zoo")
+
+
+class NeuralsymError(Exception):
+    """The base of all errors of neuralsym."""
+
+
+class OpError(NeuralsymError):
+    """An operator was given what it cannot take."""
+
+
+class TypeMismatch(OpError, TypeError):
+    """A value has another number type than the operator, layer or input takes."""
+
+
+class ShapeMismatch(OpError, ValueError):
+    """A value has another shape than the operator, layer or input takes."""
+
+
+class BadAttribute(OpError, ValueError):
+    """An attribute or setting is unknown, missing or out of range."""
+
+
+class GraphError(NeuralsymError, ValueError):
+    """A graph is not well formed: a duplicate name, a cycle, an unknown symbol."""
+
+
+class FormatError(NeuralsymError, ValueError):
+    """A file cannot be read or written in the format asked for."""
+
+
+class NoKernel(NeuralsymError, NotImplementedError):
+    """Nothing on this machine can run an operator."""
+
+
+class ExecutionError(NeuralsymError, RuntimeError):
+    """A step of a compiled program failed while it ran."""
+
+
+class InputError(NeuralsymError, ValueError):
+    """A run was given a missing, extra or unknown input."""
+
+
+class WeightsError(NeuralsymError, ValueError):
+    """Weights do not fit the network that they are loaded into."""
+
+
+class Where(NamedTuple):
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def user_line() -> Where | None:
+    """The innermost line on the stack that is not neuralsym's own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not (name.startswith((PACKAGE, ZOO, "<frozen", "<string>")) or "contextlib" in name):
+            return Where(name, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def at_line(where: Where | None) -> str:
+    """The words that end a message with the user's line, or nothing."""
+    return f"\n  at {where}" if where else ""
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The words that name the nearest of `choices`, or nothing."""
+    near = difflib.get_close_matches(word, list(choices), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
