@@ -38,6 +38,12 @@ NARROW = {
     for name in ("onnx", "flow", "latex", "dot")
 }
 
+# A registry loads what fills it when it is first asked, and names nothing of it: the one upward
+# import that can be. Each with its reason.
+FILLS = {
+    ("neuralsym.core.registry", "neuralsym.ops"): "defines the operators that symbols' + - * name",
+}
+
 # Imports upward that only a type checker sees (`if TYPE_CHECKING:`), each with its reason.
 # They make no cycle at run time, yet each ties a lower layer's wording to a higher one.
 TYPES_ONLY: dict[tuple[str, str], str] = {}
@@ -129,7 +135,7 @@ def test_lower_layers_never_import_higher_ones() -> None:
     wrong = [
         f"{found.module}:{found.line} imports {found.target}"
         for found in ALL_IMPORTS
-        if upward(found) and not found.types_only
+        if upward(found) and not found.types_only and (found.module, found.target) not in FILLS
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -30,6 +30,9 @@ _HALF = np.uint64(32)
 # values do not depend on it.
 _BATCH = 8192
 
+# Columns of an orthogonal matrix made at a time; the values do not depend on it either.
+_COLUMNS = 64
+
 # The share of a normal distribution within two deviations of its mean: erf(sqrt(2)).
 _WITHIN_TWO = 0.9544997361036416
 
@@ -305,17 +308,29 @@ def orthonormal_columns(normal: Doubles) -> Doubles:
     lower triangle is used. Orthonormal to about 1e-15 * sqrt(m).
     """
     m, n = normal.shape
-    q = np.zeros((m, n))
-    for k in reversed(range(n)):
+    mirrors, factors, signs = [], [], []
+    for k in range(n):
         mirror = normal[k:, k].copy()
-        norm = np.sqrt(tree_sum(mirror * mirror))
         sign = -1.0 if mirror[0] < 0.0 else 1.0
-        mirror[0] += sign * norm
-        factor = 2.0 / tree_sum(mirror * mirror)
-        # Columns to the right are done; column k starts as a unit vector of R's sign.
-        q[k, k] = -sign
-        block = q[k:, k:]
-        step = tree_sum(mirror[:, None] * block)
-        step *= factor
-        block -= mirror[:, None] * step
+        mirror[0] += sign * np.sqrt(tree_sum(mirror * mirror))
+        factors.append(2.0 / tree_sum(mirror * mirror))
+        signs.append(sign)
+        mirrors.append(mirror[:, None])
+    # Some columns at a time, so that they stay in the cache while all mirrors pass over them.
+    q = np.empty((m, n))
+    room = np.empty((m, _COLUMNS))
+    for start in range(0, n, _COLUMNS):
+        stop = min(start + _COLUMNS, n)
+        block = np.zeros((m, stop - start))
+        for k in reversed(range(stop)):
+            left = max(k - start, 0)  # columns before k are still zero below row k
+            if k >= start:
+                block[k, left] = -signs[k]  # a unit vector of the sign of R
+            part = block[k:, left:]
+            product = room[: m - k, left : stop - start]
+            np.multiply(mirrors[k], part, out=product)
+            step = tree_sum(product) * factors[k]
+            np.multiply(mirrors[k], step, out=product)
+            part -= product
+        q[:, start:stop] = block
     return q
