@@ -157,6 +157,24 @@ def test_notation_engines_know_operators_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_public_names_are_the_same_for_type_checkers_and_at_run_time() -> None:
+    package = importlib.import_module("neuralsym")
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (guard,) = (node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.name: f"neuralsym.{alias.name}" if node.module == "neuralsym" else node.module
+        for node in guard.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == package._HOMES
+    eager = {name for name in vars(package) if name in package.__all__ and name not in typed}
+    assert eager | set(typed) == set(package.__all__)
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
+        _ = package.nonesuch
+
+
 @pytest.mark.parametrize("folder", ["neuralsym", "zoo", "tests", "examples"])
 def test_no_file_is_too_long(folder: str) -> None:
     lengths = {
