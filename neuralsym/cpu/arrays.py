@@ -235,7 +235,7 @@ def array_ir(
         raise NoKernel(f"kernel {name} needs numba, which cannot be imported: {error}") from error
     if getattr(config, "DISABLE_JIT", 0):
         raise NoKernel(f"kernel {name} cannot be compiled while NUMBA_DISABLE_JIT is set")
-    plain: types.FunctionType = getattr(function, "py_func", function)
+    plain: Any = getattr(function, "py_func", function)
     takes_worker = wants_worker(plain)
     arrays = [
         kinds.Array(
@@ -273,7 +273,7 @@ def array_ir(
             "pass it as an operand"
         )
     inner = result.fndesc.llvm_func_name
-    width = 0 if value is kinds.none else 8 if value is kinds.boolean else value.bitwidth
+    width = 0 if value is kinds.none else int(getattr(value, "bitwidth", 8))
     wrapper = _wrapper(symbol, inner, width, operands, attributes, takes_worker)
     return str(result.library.get_llvm_str()) + "\n" + wrapper
 
