@@ -1,0 +1,1 @@
+"""Rewriting: patterns, rules, and the driver that applies rules until none fires."""
