@@ -1,0 +1,398 @@
+"""Planning a direct convolution: tile shapes, loop order, packed weights, tables, descriptor.
+
+All functions are pure. `plan_conv` looks at sizes once; `conv_tables` and `conv_words` turn a plan
+and the geometry of the buffers into what the kernel of `conv.conv_text` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from neuralsym.cpu.templates.conv_form import ConvText, ConvWord, Order
+from neuralsym.cpu.templates.epilogue import Activation, identity
+from neuralsym.cpu.templates.layout import (
+    Array,
+    Plane,
+    Triple,
+    Words,
+    aligned,
+    even_parts,
+    greedy_parts,
+    halo_after,
+    output_size,
+)
+
+MOST_VECTORS = 4
+
+
+@dataclass(frozen=True)
+class ConvShape:
+    """A convolution's attributes, spatial values as (depth, height, width).
+
+    channels, outputs: input and output channels in all; groups divides both. before, after: the
+    pads. Weights are in ONNX's order [outputs][channels / groups][depth][height][width].
+    """
+
+    channels: int
+    outputs: int
+    kernel: Triple
+    strides: Triple = (1, 1, 1)
+    dilations: Triple = (1, 1, 1)
+    before: Triple = (0, 0, 0)
+    after: Triple = (0, 0, 0)
+    groups: int = 1
+
+    def output(self, size: Triple) -> Triple:
+        return output_size(size, self.kernel, self.strides, self.dilations, self.before, self.after)
+
+    def halo(self, size: Triple) -> tuple[Triple, Triple]:
+        """The halo (before, after) that the input's buffer needs."""
+        after = halo_after(
+            size, self.output(size), self.kernel, self.strides, self.dilations, self.before
+        )
+        return self.before, after
+
+    @property
+    def taps(self) -> int:
+        return self.kernel[0] * self.kernel[1] * self.kernel[2]
+
+
+@dataclass(frozen=True)
+class ConvPlan:
+    """How a convolution is cut: the kernel's text, the blocks of output channels, the chunks.
+
+    blocks: for each block of output channels its first output vector, its count of vectors and
+    its group. chunk: input blocks (planar: channels) of one pass.
+    """
+
+    shape: ConvShape
+    text: ConvText
+    planar: bool
+    blocks: tuple[tuple[int, int, int], ...]
+    chunk: int
+
+    @property
+    def input_blocks(self) -> int:
+        """Input blocks (planar: channels) of one group."""
+        each = self.shape.channels // self.shape.groups
+        return each if self.planar else -(-each // self.text.width)
+
+
+def can_convolve(shape: ConvShape, width: int) -> bool:
+    """Whether the blocked kernels serve these groups: each must fill whole vectors."""
+    if shape.groups == 1:
+        return True
+    each = (shape.channels // shape.groups, shape.outputs // shape.groups)
+    return all(count % width == 0 for count in each)
+
+
+def wants_planar(shape: ConvShape, width: int) -> bool:
+    """Whether the input is better read in plain order, as in a network's first layer."""
+    return shape.groups == 1 and 2 * shape.channels <= width
+
+
+def plan_conv(
+    shape: ConvShape,
+    source: Plane,
+    target: Plane,
+    residual: Plane | None = None,
+    *,
+    width: int,
+    registers: int,
+    activation: Activation | None = None,
+    cache: int = 1 << 20,
+) -> ConvPlan:
+    """Choose tiles, order and chunks for `shape` over these buffers.
+
+    width: float32 lanes of a vector. registers: vector registers of the machine. cache: bytes of
+    the second-level cache. A planar `source` (lanes 1) gets the planar kernel.
+    """
+    planar = source.lanes == 1
+    groups = shape.groups
+    vectors_each = (
+        -(-shape.outputs // groups // width) if groups > 1 else -(-shape.outputs // width)
+    )
+    rows, length = _extent(shape, source, target, residual)
+    most = min(MOST_VECTORS, vectors_each)
+    choices = [(v, _pixels(v, registers, planar)) for v in range(1, most + 1)]
+    vectors, pixels = min(
+        choices, key=lambda c: (_cost(c[0], c[1], vectors_each, rows, length), -c[1])
+    )
+    counts = _vector_counts(vectors_each, vectors)
+    blocks, at = [], 0
+    for group in range(groups):
+        for count in counts:
+            blocks.append((at, count, group))
+            at += count
+    unroll = shape.kernel[2] if planar else width
+    inputs = shape.channels // groups if planar else -(-shape.channels // groups // width)
+    weight_bytes = 4 * shape.taps * shape.outputs * shape.channels // groups
+    order: Order = "pixels"
+    chunk, prefetch = inputs, 0
+    if not planar and len(blocks) > 1 and weight_bytes > 0.4 * cache:
+        order = "weights"
+        per_block = shape.taps * width * vectors * width * 4
+        chunk = min(inputs, max(1, (cache // 16) // per_block))
+        # Even chunks: no short one at the end.
+        chunk = -(-inputs // -(-inputs // chunk))
+        tiles = len(_tile_list(rows, length, pixels))
+        prefetch = 4 if tiles >= 4 else 1
+    text = ConvText(
+        width=width,
+        tiles=tuple(sorted(set(_tile_list(rows, length, pixels)), reverse=True)),
+        vectors=tuple(dict.fromkeys(counts)),
+        step=shape.strides[2] * source.pixel,
+        unroll=unroll,
+        unroll_step=4 * shape.dilations[2] if planar else 4,
+        order=order,
+        chunked=chunk < inputs,
+        prefetch=prefetch,
+        residual=residual is not None,
+        ragged=shape.outputs % width != 0,
+        activation=activation or identity(),
+    )
+    return ConvPlan(shape, text, planar, tuple(blocks), chunk)
+
+
+def _pixels(vectors: int, registers: int, planar: bool) -> int:
+    """The most pixels whose sums fit, beside the weights and one broadcast value."""
+    fit = (registers - 2 - vectors) // vectors
+    # Strided reads of a planar input touch too many lines in a wide tile.
+    return max(1, min(fit, 8)) if planar else max(1, fit)
+
+
+def _extent(
+    shape: ConvShape, source: Plane, target: Plane, residual: Plane | None
+) -> tuple[int, int]:
+    """(rows, pixels of a row) of the output; everything is one row where no gap separates rows."""
+    depth, height, length = target.size
+    plain = shape.kernel == (1, 1, 1) and shape.strides == (1, 1, 1)
+    planes = [source, target] + ([residual] if residual else [])
+    if plain and not any(shape.before + shape.after) and all(p.flat for p in planes):
+        return 1, depth * height * length
+    return depth * height, length
+
+
+def _vector_counts(total: int, vectors: int) -> list[int]:
+    whole, rest = divmod(total, vectors)
+    return [vectors] * whole + ([rest] if rest else [])
+
+
+def _tile_list(rows: int, length: int, pixels: int) -> list[tuple[int, int]]:
+    """The shapes of all tiles of an output of `rows` x `length`, in order."""
+    if length == 0 or rows == 0:
+        return [(1, 1)]
+    if rows > 1 and 2 * length <= pixels:
+        return [(count, length) for count in even_parts(rows, pixels // length)]
+    return [(1, count) for count in even_parts(length, pixels)] * rows
+
+
+def _cost(
+    vectors: int,
+    pixels: int,
+    total: int,
+    rows: int,
+    length: int,
+) -> float:
+    """Cycles for one input value of all pixels and vectors, of a machine with two FMA units.
+
+    A tile is bound by its products, its loads, or the four cycles between dependent sums; what
+    it reads of weights comes from the second-level cache.
+    """
+    cost = 0.0
+    for count in _vector_counts(total, vectors):
+        for tile_rows, columns in _tile_list(rows, length, pixels):
+            size = tile_rows * columns
+            cost += max(size * count / 2, (size + count) / 2, 4.0, count * 1.5) + 0.25
+    return cost
+
+
+def pack_conv_weights(weights: Array, plan: ConvPlan) -> Array:
+    """Weights [outputs][channels / groups][d][h][w] as float32 in the order the kernel reads.
+
+    For each block [input block][tap][channel of the block][vector][lane], padded channels zero;
+    planar: [channel][depth, height][kernel column][vector][lane].
+    """
+    width, shape = plan.text.width, plan.shape
+    outputs, each = weights.shape[:2]
+    full = np.asarray(weights, np.float32).reshape(outputs, each, *shape.kernel)
+    lanes_out = -(-outputs // width) * width
+    lanes_in = plan.input_blocks * (1 if plan.planar else width)
+    padded = np.zeros((lanes_out, lanes_in, shape.taps), np.float32)
+    padded[:outputs, :each] = full.reshape(outputs, each, shape.taps)
+    parts = []
+    for first, count, _ in plan.blocks:
+        part = padded[first * width : (first + count) * width]
+        if plan.planar:
+            parts.append(part.transpose(1, 2, 0).reshape(-1))
+        else:
+            split = part.reshape(count * width, plan.input_blocks, width, shape.taps)
+            parts.append(split.transpose(1, 3, 2, 0).reshape(-1))
+    return aligned(np.concatenate(parts))
+
+
+def pack_conv_bias(bias: Array | None, plan: ConvPlan) -> Array:
+    """The bias (zeros if None) as float32, padded to whole vectors."""
+    width = plan.text.width
+    padded = np.zeros(-(-plan.shape.outputs // width) * width, np.float32)
+    if bias is not None:
+        padded[: plan.shape.outputs] = bias
+    return aligned(padded)
+
+
+@dataclass(frozen=True)
+class ConvTables:
+    """The tables of a convolution: tiles, blocks of output channels, taps (see ConvWord)."""
+
+    tiles: Words
+    blocks: Words
+    taps: Words
+
+
+def conv_tables(
+    plan: ConvPlan, source: Plane, target: Plane, residual: Plane | None = None
+) -> ConvTables:
+    """The tables for these buffers; other sizes than those planned for work if the tiles fit."""
+    return ConvTables(
+        tile_table(plan.text.tiles, plan.shape, source, target, residual),
+        _block_table(plan),
+        tap_table(plan.shape, source, columns=not plan.planar),
+    )
+
+
+def tile_table(
+    shapes: Sequence[tuple[int, int]],
+    shape: ConvShape,
+    source: Plane,
+    target: Plane,
+    residual: Plane | None,
+) -> Words:
+    """Rows (input offset, output offset, residual offset, number of the tile's shape)."""
+    rows, length = _extent(shape, source, target, residual)
+    if rows == 0 or length == 0:
+        return np.zeros((0, 4), np.int64)
+    height = rows if rows == 1 else target.size[1]
+    tall = max(r for r, _ in shapes)
+    if tall > 1 and all(c == length for _, c in shapes):
+        # Several rows in a tile, never across two depths.
+        heights = greedy_or_even(height, [r for r, _ in shapes])
+        tiles = [(r, 0, length) for r in heights]
+        columns = [(0, length)]
+        steps = [(sum(heights[:i]), r) for i, (r, _, _) in enumerate(tiles)]
+    else:
+        widths = greedy_or_even(length, [c for r, c in shapes if r == 1])
+        starts = np.cumsum([0, *widths[:-1]]).tolist()
+        columns = list(zip(starts, widths, strict=True))
+        steps = [(i, 1) for i in range(height)]
+    number = {tile: i for i, tile in enumerate(shapes)}
+    table = []
+    for depth in range(rows // height):
+        for y, tile_rows in steps:
+            for x, columns_here in columns:
+                place = (depth, y, x)
+                read = tuple(p * s for p, s in zip(place, shape.strides, strict=True))
+                table.append(
+                    (
+                        source.offset((read[0], read[1], read[2])),
+                        target.offset(place),
+                        residual.offset(place) if residual else 0,
+                        number[tile_rows, columns_here],
+                    )
+                )
+    return np.array(table, np.int64)
+
+
+def greedy_or_even(total: int, sizes: Sequence[int]) -> list[int]:
+    """`total` in even parts if these sizes allow it, else the largest sizes first."""
+    even = even_parts(total, max(sizes))
+    return even if set(even) <= set(sizes) else greedy_parts(total, sizes)
+
+
+def tap_table(shape: ConvShape, source: Plane, columns: bool = True) -> Words:
+    """Offset of every tap from the input that lies under the output pixel, pads taken off."""
+    depths, heights, widths = (range(k) for k in shape.kernel)
+    return np.array(
+        [
+            source.offset(
+                (
+                    d * shape.dilations[0] - shape.before[0],
+                    h * shape.dilations[1] - shape.before[1],
+                    w * shape.dilations[2] - shape.before[2],
+                )
+            )
+            for d in depths
+            for h in heights
+            for w in (widths if columns else (0,))
+        ],
+        np.int64,
+    )
+
+
+def _block_table(plan: ConvPlan) -> Words:
+    width = plan.text.width
+    table, offset = [], 0
+    for first, count, group in plan.blocks:
+        inputs = 1 if plan.planar else width
+        size = plan.shape.taps * inputs * count * width * 4
+        slot = plan.text.vectors.index(count)
+        table.append((group * plan.input_blocks, offset, first, size, slot))
+        offset += size * plan.input_blocks
+    return np.array(table, np.int64)
+
+
+@dataclass(frozen=True)
+class ConvAddresses:
+    """Addresses of a convolution's operands and tables; activations: of the first inner pixel."""
+
+    source: int
+    weights: int
+    bias: int
+    target: int
+    tiles: int
+    blocks: int
+    taps: int
+    residual: int = 0
+
+
+def conv_words(
+    plan: ConvPlan,
+    addresses: ConvAddresses,
+    batch: int,
+    tables: ConvTables,
+    source: Plane,
+    target: Plane,
+    residual: Plane | None = None,
+) -> list[int]:
+    """The descriptor, one int for each ConvWord."""
+    beside = residual or target
+    row = source.row * plan.shape.strides[1]
+    words = {
+        ConvWord.INPUT: addresses.source,
+        ConvWord.WEIGHTS: addresses.weights,
+        ConvWord.BIAS: addresses.bias,
+        ConvWord.OUTPUT: addresses.target,
+        ConvWord.RESIDUAL: addresses.residual or addresses.target,
+        ConvWord.TILES: addresses.tiles,
+        ConvWord.BLOCKS: addresses.blocks,
+        ConvWord.TAPS: addresses.taps,
+        ConvWord.BATCH: batch,
+        ConvWord.TILE_COUNT: len(tables.tiles),
+        ConvWord.BLOCK_COUNT: len(plan.blocks),
+        ConvWord.TAP_COUNT: len(tables.taps),
+        ConvWord.INPUT_BLOCKS: plan.input_blocks,
+        ConvWord.CHUNK: plan.chunk,
+        ConvWord.OUTPUT_CHANNELS: plan.shape.outputs,
+        ConvWord.INPUT_BATCH: source.batch,
+        ConvWord.INPUT_BLOCK: source.block,
+        ConvWord.INPUT_ROW: row,
+        ConvWord.OUTPUT_BATCH: target.batch,
+        ConvWord.OUTPUT_BLOCK: target.block,
+        ConvWord.OUTPUT_ROW: target.row,
+        ConvWord.RESIDUAL_BATCH: beside.batch,
+        ConvWord.RESIDUAL_BLOCK: beside.block,
+        ConvWord.RESIDUAL_ROW: beside.row,
+    }
+    return [words[w] for w in ConvWord]

@@ -1,0 +1,108 @@
+"""The innermost function of a dense convolution: the sums of one tile, kept in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from neuralsym.cpu.ir import Function, Module
+from neuralsym.cpu.templates.conv_form import ConvText, ConvWord
+from neuralsym.cpu.templates.output_tile import FIRST, LAST, TILE_PARAMETERS, OutputTile
+
+
+def emit_tile(
+    module: Module, text: ConvText, shape: tuple[int, int], vectors: int, name: str
+) -> None:
+    """Add the function `name`: one tile of `shape` pixels by `vectors` output vectors."""
+    _Tile(text, OutputTile(text, *shape, vectors)).emit(module, name)
+
+
+@dataclass(frozen=True)
+class _Tile:
+    text: ConvText
+    out: OutputTile
+
+    def emit(self, module: Module, name: str) -> None:
+        f = module.function(name, TILE_PARAMETERS, "void", True, "noinline")
+        text, out = self.text, self.out
+        outputs, residuals = out.outputs(f), out.residuals(f)
+        for address in outputs:
+            f.prefetch(address, write=True)
+        for address in residuals:
+            f.prefetch(address)
+        biases = out.biases(f)
+        if not text.chunked:
+            out.finish(f, self._reduce(f, biases * out.pixels), outputs, residuals)
+            f.do("ret void")
+            return
+        # Later chunks start at zero and are added at the end: the sums stay shorter, which keeps
+        # their rounding error low, and nothing waits for the output to be read.
+        first = f.compare("ne", f.value(f"and i64 %part, {FIRST}"), 0)
+        biases = [f.select(first, out.kind, b, "zeroinitializer") for b in biases]
+        sums = self._reduce(f, biases * out.pixels)
+        kinds = [out.kind] * len(sums)
+        joined = list(f.choose(first, kinds, lambda: sums, lambda: out.add(f, sums, outputs)))
+        last = f.compare("ne", f.value(f"and i64 %part, {LAST}"), 0)
+
+        def whole() -> list[str]:
+            out.finish(f, joined, outputs, residuals)
+            return []
+
+        def partial() -> list[str]:
+            out.store(f, joined, outputs)
+            return []
+
+        f.choose(last, [], whole, partial)
+        f.do("ret void")
+
+    def _reduce(self, f: Function, sums: list[str]) -> list[str]:
+        """sums + input * weights over all input blocks of the chunk, taps and their inputs."""
+        text, out = self.text, self.out
+        taps, count = f.operand(ConvWord.TAPS), f.word(ConvWord.TAP_COUNT)
+        block = f.word(ConvWord.INPUT_BLOCK)
+        row_stride = f.word(ConvWord.INPUT_ROW) if out.rows > 1 else "0"
+        step_bytes = text.unroll * out.vectors * out.vector_bytes
+        start = [("ptr", "%input"), ("ptr", "%weights"), ("ptr", "%ahead")]
+        with f.loop("%blocks", *start, *((out.kind, s) for s in sums)) as outer:
+            source, weights, ahead, *now = outer.values
+            carried = (("ptr", weights), ("ptr", ahead), *((out.kind, s) for s in now))
+            with f.loop(count, *carried) as inner:
+                tap = f.load("i64", f.value(f"getelementptr i64, ptr {taps}, i64 {inner.index}"), 8)
+                weights, ahead, *now = inner.values
+                bases = [f.at(source, tap)]
+                for _ in range(1, out.rows):
+                    bases.append(f.at(bases[-1], row_stride))
+                for u in range(text.unroll):
+                    now = self._multiply(f, now, bases, weights, u)
+                    self._fetch(f, ahead, u)
+                inner.next(f.at(weights, step_bytes), f.at(ahead, step_bytes), *now)
+            weights, ahead, *now = inner.values
+            outer.next(f.at(source, block), weights, ahead, *now)
+        return list(outer.values[3:])
+
+    def _multiply(
+        self, f: Function, sums: list[str], bases: list[str], weights: str, u: int
+    ) -> list[str]:
+        """Add the products of input `u` of a tap: each pixel's broadcast times each vector."""
+        text, out = self.text, self.out
+        loaded = [
+            f.load(out.kind, f.at(weights, (u * out.vectors + j) * out.vector_bytes))
+            for j in range(out.vectors)
+        ]
+        after: list[str] = []
+        for row in range(out.rows):
+            for column in range(out.columns):
+                at = f.at(bases[row], column * text.step + u * text.unroll_step)
+                value = f.splat(f.load("float", at), "float", text.width)
+                for weight in loaded:
+                    after.append(f.call("fmuladd", out.kind, value, weight, sums[len(after)]))
+        return after
+
+    def _fetch(self, f: Function, ahead: str, u: int) -> None:
+        """Fetch one part in `prefetch` of the next chunk's weights, a cache line now and then."""
+        text, out = self.text, self.out
+        if not text.prefetch:
+            return
+        size = text.unroll * out.vectors * out.vector_bytes // text.prefetch
+        lines = max(1, size // 64)
+        for line in range(u * lines // text.unroll, (u + 1) * lines // text.unroll):
+            f.prefetch(f.at(ahead, line * 64), 2)

@@ -1,0 +1,153 @@
+"""Where the elements of an activation lie: blocks of channels, a physical halo, aligned tables.
+
+A plane is [N][C / lanes][D + halo][H + halo][W + halo][lanes]. With `lanes` equal to the vector
+width it is "blocked" (NCHWc), with `lanes` 1 it is the plain order of ONNX, halo or not. Kernels
+get the address of the first *inner* pixel, so that padding is nothing but a negative offset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Words = npt.NDArray[np.int64]
+Triple = tuple[int, int, int]
+
+ALIGNMENT = 64
+
+
+def triple(values: Sequence[int], fill: int) -> Triple:
+    """Spatial values of one to three axes as (depth, height, width), missing ones `fill`."""
+    depth, height, width = (fill,) * (3 - len(values)) + tuple(values)
+    return depth, height, width
+
+
+def aligned(array: Array) -> Array:
+    """A contiguous copy whose first byte is at a multiple of 64."""
+    room: Array = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    copy: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Geometry of one activation buffer, or of a range of channels of a larger one.
+
+    `buffer_channels` is the channel count of the whole buffer when this plane is a part of it (a
+    concatenation written in place); it decides the distance between batch entries.
+    """
+
+    channels: int
+    size: Triple
+    lanes: int
+    before: Triple = (0, 0, 0)
+    after: Triple = (0, 0, 0)
+    itemsize: int = 4
+    buffer_channels: int | None = None
+
+    @property
+    def padded(self) -> Triple:
+        depth, height, width = (
+            b + s + a for b, s, a in zip(self.before, self.size, self.after, strict=True)
+        )
+        return depth, height, width
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.channels // self.lanes)
+
+    @property
+    def pixel(self) -> int:
+        """Bytes from one pixel to the next."""
+        return self.lanes * self.itemsize
+
+    @property
+    def row(self) -> int:
+        return self.padded[2] * self.pixel
+
+    @property
+    def slice(self) -> int:
+        return self.padded[1] * self.row
+
+    @property
+    def block(self) -> int:
+        """Bytes from one block of channels to the next."""
+        return self.padded[0] * self.slice
+
+    @property
+    def batch(self) -> int:
+        channels = self.channels if self.buffer_channels is None else self.buffer_channels
+        return -(-channels // self.lanes) * self.block
+
+    @property
+    def origin(self) -> int:
+        """Bytes from the buffer's start to the first inner pixel."""
+        return self.offset((0, 0, 0)) - self.offset(
+            (-self.before[0], -self.before[1], -self.before[2])
+        )
+
+    @property
+    def flat(self) -> bool:
+        """Whether all inner pixels of a block of channels follow each other without a gap."""
+        return not any(self.before) and not any(self.after)
+
+    def offset(self, position: Triple) -> int:
+        """Bytes from the first inner pixel to the pixel at `position`."""
+        return position[0] * self.slice + position[1] * self.row + position[2] * self.pixel
+
+    def bytes(self, batch: int) -> int:
+        return batch * self.batch
+
+    def with_halo(self, before: Triple, after: Triple) -> Plane:
+        return replace(self, before=before, after=after)
+
+
+def output_size(
+    size: Triple, kernel: Triple, strides: Triple, dilations: Triple, before: Triple, after: Triple
+) -> Triple:
+    """The ONNX formula of Conv (floor): (in + pads - dilation * (kernel - 1) - 1) // stride + 1."""
+    depth, height, width = (
+        (size[i] + before[i] + after[i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1
+        for i in range(3)
+    )
+    return depth, height, width
+
+
+def halo_after(
+    size: Triple, output: Triple, kernel: Triple, strides: Triple, dilations: Triple, before: Triple
+) -> Triple:
+    """How many pixels past the inner ones a window reaches on each axis."""
+    depth, height, width = (
+        max(
+            0,
+            (output[i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) - before[i] - size[i] + 1,
+        )
+        for i in range(3)
+    )
+    return depth, height, width
+
+
+def even_parts(total: int, most: int) -> list[int]:
+    """`total` cut into the fewest parts of at most `most`, differing by at most one."""
+    count = max(1, math.ceil(total / most))
+    short, long = divmod(total, count)
+    return [short + 1] * long + [short] * (count - long)
+
+
+def greedy_parts(total: int, sizes: Sequence[int]) -> list[int]:
+    """`total` cut into the given sizes, largest first; ValueError if a rest is left."""
+    parts: list[int] = []
+    for size in sorted(sizes, reverse=True):
+        count, total = divmod(total, size)
+        parts += [size] * count
+    if total:
+        raise ValueError(f"{total} left over by the sizes {tuple(sizes)}")
+    return parts
