@@ -1,0 +1,1 @@
+"""The operators of ONNX as typed functions on symbols."""

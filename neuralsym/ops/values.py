@@ -1,0 +1,158 @@
+"""numpy's reading of the scalar language: the values of an elementwise operator.
+
+Half-precision floats are computed in float32 and rounded once, as the compiled loops do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.core.scalar import Expr, Scalar
+from neuralsym.dtypes import NumberType, number_type
+
+Array = NDArray[Any]
+
+
+def compute(expr: Scalar, inputs: Sequence[Array | None], dtype: NumberType) -> Array:
+    """The value of `expr` over arrays that broadcast; the result has number type `dtype`."""
+    wide = [None if a is None else _widened(a) for a in inputs]
+    with np.errstate(all="ignore"):
+        value = _value(expr, wide)
+        shape = np.broadcast_shapes(*(np.shape(a) for a in wide if a is not None))
+        made = narrowed(np.asarray(value), dtype)
+    return made if made.shape == shape else np.broadcast_to(made, shape).copy()
+
+
+def _widened(array: Array) -> Array:
+    small_float = array.dtype == np.float16 or array.dtype.kind == "V"
+    return array.astype(np.float32) if small_float else array
+
+
+def narrowed(array: Array, dtype: NumberType) -> Array:
+    """The array in another number type, rounding once; out-of-range floats become infinite."""
+    return array if array.dtype == dtype.numpy else array.astype(dtype.numpy)
+
+
+def _value(expr: Scalar, inputs: Sequence[Array | None]) -> Any:
+    """The value by an explicit stack, each shared part once."""
+    done: dict[Expr, Any] = {}
+    table = _functions()
+    stack: list[Scalar] = [expr]
+    while stack:
+        item = stack[-1]
+        if not isinstance(item, Expr) or item in done:
+            stack.pop()
+            continue
+        waiting = [o for o in item.operands if isinstance(o, Expr) and o not in done]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        operands = [done[o] if isinstance(o, Expr) else o for o in item.operands]
+        if item.function == "input":
+            done[item] = inputs[int(item.detail)]
+        elif item.function == "cast":
+            done[item] = np.asarray(operands[0]).astype(number_type(item.detail).numpy)
+        else:
+            done[item] = table[item.function](*_typed(operands))
+    return done[expr] if isinstance(expr, Expr) else expr
+
+
+def _typed(operands: list[Any]) -> list[Any]:
+    """Plain numbers in the number type of the arrays beside them."""
+    arrays = [o for o in operands if isinstance(o, (np.ndarray, np.generic))]
+    kinds = [a.dtype for a in arrays if a.dtype != np.bool_] or [a.dtype for a in arrays]
+    if not kinds:
+        return operands
+    return [
+        o if isinstance(o, (np.ndarray, np.generic, bool)) else np.asarray(o).astype(kinds[-1])
+        for o in operands
+    ]
+
+
+@cache
+def _functions() -> dict[str, Callable[..., Any]]:
+    table: dict[str, Callable[..., Any]] = {
+        **{n: getattr(np, n) for n in ("sign", "floor", "ceil", "trunc", "sqrt", "exp", "expm1")},
+        **{n: getattr(np, n) for n in ("log", "log1p", "sin", "cos", "tan", "sinh", "cosh")},
+        **{n: getattr(np, n) for n in ("tanh", "isnan", "isinf", "abs", "where", "fmod", "mod")},
+        **{f"a{n}": getattr(np, f"arc{n}") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": _divide,
+        "pow": _power,
+        "min": np.minimum,
+        "max": np.maximum,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "and": np.logical_and,
+        "or": np.logical_or,
+        "xor": np.logical_xor,
+        "not": np.logical_not,
+        "bit_and": np.bitwise_and,
+        "bit_or": np.bitwise_or,
+        "bit_xor": np.bitwise_xor,
+        "bit_not": np.invert,
+        "shift_left": _shift(np.left_shift),
+        "shift_right": _shift(np.right_shift),
+        "neg": np.negative,
+        "round": np.rint,
+        "rsqrt": lambda x: 1 / np.sqrt(x),
+        "reciprocal": lambda x: _divide(np.ones_like(x), x),
+        "sigmoid": _sigmoid,
+        "erf": _erf,
+    }
+    return table
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """Division; on integers it truncates, and by zero it gives zero."""
+    if np.asarray(a).dtype.kind not in "iu":
+        return np.divide(a, b)
+    # In this form no intermediate overflows but the one quotient that has no value anyway.
+    quotient = np.floor_divide(a, b)
+    inexact = (np.remainder(a, b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
+    return quotient + inexact.astype(quotient.dtype)
+
+
+def _power(a: Any, b: Any) -> Any:
+    """Power; integers to a negative power truncate towards zero."""
+    if np.asarray(a).dtype.kind in "iu" and np.asarray(b).dtype.kind in "iu":
+        b_array = np.asarray(b)
+        raised = np.power(a, np.where(b_array < 0, 0, b_array).astype(b_array.dtype))
+        ones = np.where(np.asarray(a) == 1, 1, np.where(b_array % 2 == 0, 1, -1))
+        tiny = np.where(np.abs(a) == 1, ones, 0)
+        return np.where(b_array < 0, tiny, raised).astype(raised.dtype)
+    return np.power(a, b)
+
+
+def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
+    def shift(a: Any, b: Any) -> Any:
+        bits = np.asarray(a).dtype.itemsize * 8
+        within = np.asarray(b) < bits
+        return np.where(within, function(a, np.where(within, b, 0).astype(np.asarray(b).dtype)), 0)
+
+    return shift
+
+
+def _sigmoid(x: Any) -> Any:
+    """1/(1 + exp(-x)) by the exponential that does not overflow."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)) + x * 0
+
+
+def _erf(x: Any) -> Any:
+    import math
+
+    erf: Any = np.frompyfunc(math.erf, 1, 1)
+    return np.asarray(erf(x)).astype(np.asarray(x).dtype)
