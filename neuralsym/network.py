@@ -1,0 +1,396 @@
+"""Network: the user's one handle on a computation, its weights, its file and its results."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from neuralsym.core.graph import Graph
+from neuralsym.core.model import Model
+from neuralsym.core.tensor import Tensor
+from neuralsym.cpu.options import Options
+from neuralsym.errors import (
+    FormatError,
+    InputError,
+    WeightsError,
+    did_you_mean,
+)
+from neuralsym.ports import Port, as_input, by_name
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from neuralsym.cpu.library import Library
+    from neuralsym.cpu.runtime import Cell, Instance
+
+Array = NDArray[Any]
+
+
+class Weights(Mapping[str, Array]):
+    """The weights of a network by name, each drawn or read when it is looked up. Read-only."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._symbols = {graph.names[s.node]: s for s in graph.weights}
+
+    def __getitem__(self, name: str) -> Array:
+        value: Array = self.tensor(name).value
+        return value
+
+    def tensor(self, name: str) -> Tensor:
+        """The weight with its shape and dtype, not drawn for it; WeightsError if there is none."""
+        found = self._symbols.get(name)
+        if found is None:
+            raise WeightsError(f"no weight {name!r}{did_you_mean(name, self._symbols)}")
+        tensor: Tensor = found.attrs["value"]
+        return tensor
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._symbols)
+
+    def __len__(self) -> int:
+        return len(self._symbols)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._symbols
+
+    def __repr__(self) -> str:
+        return f"<Weights: {len(self)}>"
+
+
+class Network:
+    """A graph with its weights that can be saved, summarised, compiled and run.
+
+    It compiles itself at the first run. Runs from several threads at once are safe. It is pickled
+    as its graph and options, never as code.
+    """
+
+    def __init__(
+        self,
+        model: Model | Graph,
+        *,
+        options: Options | None = None,
+        library: Library | None = None,
+    ) -> None:
+        self._model = model if isinstance(model, Model) else Model.of(model)
+        self._options = options or Options()
+        self._library = library
+        self._lock = threading.RLock()
+        self._compiled: dict[tuple[str, ...], _Compiled] = {}
+
+    # -- what it is ------------------------------------------------------------------------
+    @property
+    def model(self) -> Model:
+        return self._model
+
+    @property
+    def graph(self) -> Graph:
+        return self._model.graph
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the file says beside the graph, such as the preprocessing of its input."""
+        return self._model.metadata
+
+    @property
+    def options(self) -> Options:
+        return self._options
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        graph = self.graph
+        return tuple(
+            Port(name, s.type, "init" in s.attrs)
+            for name, s in zip(graph.input_names, graph.inputs, strict=True)
+        )
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        graph = self.graph
+        return tuple(
+            Port(name, s.type) for name, s in zip(graph.output_names, graph.outputs, strict=True)
+        )
+
+    def summary(
+        self, print_fn: Callable[[str], object] = print, *, as_dict: bool = False
+    ) -> dict[str, Any] | None:
+        """Print a row for each layer (output shape, parameters, multiply-adds) and the totals.
+
+        as_dict: give the totals instead: parameters, trainable, statistics, constants, macs.
+        No weight is drawn.
+        """
+        from neuralsym.summary import summarize
+
+        made = summarize(self.graph)
+        if not as_dict:
+            print_fn(str(made))
+            return None
+        names = ("parameters", "trainable", "statistics", "constants", "nbytes", "macs")
+        return {name: getattr(made, name) for name in names}
+
+    def __str__(self) -> str:
+        from neuralsym.summary import summarize
+
+        return str(summarize(self.graph))
+
+    def __repr__(self) -> str:
+        ports = ", ".join(map(str, self.inputs))
+        results = ", ".join(map(str, self.outputs))
+        return f"<Network {self.name!r}: ({ports}) -> ({results})>"
+
+    # -- weights ---------------------------------------------------------------------------
+    @property
+    def weights(self) -> Weights:
+        return Weights(self.graph)
+
+    def set_weight(self, name: str, value: ArrayLike) -> None:
+        """Give one weight another value of the same shape; it is cast to the weight's dtype.
+
+        Runs in flight finish on the old value. Raises WeightsError for an unknown name or
+        another shape.
+        """
+        self._set_weights({name: value})
+
+    def load_weights(
+        self,
+        source: str | PathLike[str] | Mapping[str, ArrayLike],
+        *,
+        strict: bool = True,
+    ) -> None:
+        """Set weights by name from a dict, an .npz file, or the initializers of an .onnx file.
+
+        strict: every weight of the network must be there and nothing else; otherwise what fits
+        is taken. Shapes must agree either way. Raises WeightsError that lists what is missing,
+        unexpected or of another shape; nothing is changed then.
+        """
+        values = source if isinstance(source, Mapping) else _read_weights(Path(source))
+        weights = self.weights
+        missing = [n for n in weights if n not in values]
+        unexpected = [n for n in values if n not in weights]
+        if strict and (missing or unexpected):
+            lines = [f"missing {n!r}{did_you_mean(n, unexpected)}" for n in missing]
+            lines += [f"unexpected {n!r}{did_you_mean(n, missing)}" for n in unexpected]
+            raise WeightsError(_listed("these weights do not fit", lines, "strict=False"))
+        self._set_weights({n: values[n] for n in weights if n in values})
+
+    def _set_weights(self, values: Mapping[str, ArrayLike]) -> None:
+        weights = self.weights
+        tensors: dict[str, Tensor] = {}
+        wrong: list[str] = []
+        for name, value in values.items():
+            old = weights.tensor(name)
+            array = np.asarray(value)
+            if array.shape != old.shape:
+                wrong.append(f"{name!r} has shape {old.shape}, came {array.shape}")
+            else:
+                tensors[name] = Tensor.of(np.array(array), old.dtype)
+        if wrong:
+            raise WeightsError(_listed("these weights have another shape", wrong))
+        with self._lock:
+            self._model = self._model.with_graph(self.graph.with_weights(tensors))
+            self._compiled = {}
+
+    # -- files -----------------------------------------------------------------------------
+    def save(self, path: str | PathLike[str], *, opset: int | None = None) -> list[Path]:
+        """Write an .onnx file; gives the paths written, two where external data was needed.
+
+        opset: the ONNX opset to write; the lowest from 18 on that can express the graph
+        otherwise. The file appears under its name when it is complete. Raises FormatError for
+        another suffix, a folder that is not there, or an opset that cannot express the graph.
+        """
+        path = Path(path)
+        if path.suffix != ".onnx":
+            raise FormatError(f"{path}: a network is saved as .onnx, not {path.suffix!r}")
+        from neuralsym.engines import onnx
+
+        return onnx.save(self._model, path, opset=opset)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore, (self._model, self._options))
+
+    # -- running ---------------------------------------------------------------------------
+    def compile(
+        self,
+        options: Options | None = None,
+        *,
+        library: Library | None = None,
+        progress: Callable[[int, int, str], object] | None = None,
+        **changes: Any,
+    ) -> Network:
+        """Compile now rather than at the first run, with these options; gives the network.
+
+        `changes` are fields of Options: `compile(threads=1)`. progress: called with (done, total,
+        name) as kernels become ready.
+        """
+        with self._lock:
+            self._options = Options.of(options or self._options, **changes)
+            if library is not None:
+                self._library = library
+            self._compiled = {}
+            self._compile((), progress)
+        return self
+
+    def run(self, feed: Any = None, outputs: Any = None) -> dict[str, Any]:
+        """Compute the outputs: a dict by name in graph order, of fresh arrays.
+
+        feed: a dict by input name; an array where there is one input; a list or tuple of one
+        entry for each input. Python numbers and float64 are cast to a float input, any other
+        dtype must be the input's. outputs: names of outputs, or of any other values in the
+        graph; all outputs otherwise. `run(None, feed)` and `run(names, feed)` are understood as
+        onnxruntime's.
+
+        Raises InputError for a missing or unknown input, TypeMismatch and ShapeMismatch for one
+        that does not fit, ExecutionError when a step fails.
+        """
+        if isinstance(outputs, Mapping):  # onnxruntime's order of arguments
+            feed, outputs = outputs, feed
+        names = self._output_names(outputs)
+        compiled = self._compile(names)
+        arrays = self._arrays(feed, compiled)
+        instance = compiled.take()
+        try:
+            for name, array in arrays.items():
+                instance[name] = array
+            instance.compute()
+            results = {name: _fresh(instance[name]) for name in compiled.outputs}
+            instance.clear()
+        finally:
+            compiled.give(instance)
+        return results
+
+    predict = run
+
+    def __call__(self, feed: Any = None) -> Any:
+        """`run`, but the bare array where there is one output."""
+        results = self.run(feed)
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def explain(self) -> str:
+        """Which kernel each step got, and why others refused."""
+        from neuralsym.cpu.compiler import explain
+
+        return explain(self._compile(()).cell)
+
+    def _output_names(self, outputs: Any) -> tuple[str, ...]:
+        if outputs is None:
+            return ()
+        wanted = [outputs] if isinstance(outputs, str) else list(outputs)
+        graph = self.graph
+        for name in wanted:
+            if not isinstance(name, str) or name not in graph:
+                hint = did_you_mean(str(name), graph.output_names)
+                raise InputError(f"network {self.name!r} has no output {name!r}{hint}")
+        return tuple(n for n in graph.output_names if n in wanted) + tuple(
+            dict.fromkeys(n for n in wanted if n not in graph.output_names)
+        )
+
+    def _compile(
+        self,
+        names: tuple[str, ...],
+        progress: Callable[[int, int, str], object] | None = None,
+    ) -> _Compiled:
+        found = self._compiled.get(names)
+        if found is None:
+            with self._lock:
+                found = self._compiled.get(names)
+                if found is None:
+                    graph = self.graph.subgraph(list(names)) if names else self.graph
+                    found = _Compiled(graph, self._options, self._library, progress)
+                    self._compiled[names] = found
+        return found
+
+    def _arrays(self, feed: Any, compiled: _Compiled) -> dict[str, Any]:
+        """The feed as arrays by input name, checked against the inputs' names and dtypes."""
+        ports = {p.name: p for p in self.inputs}
+        values = by_name(feed, ports, self.name)
+        unknown = [n for n in values if n not in ports]
+        if unknown:
+            hint = did_you_mean(str(unknown[0]), ports) or f"; it has {', '.join(ports) or 'none'}"
+            raise InputError(f"network {self.name!r} has no input {unknown[0]!r}{hint}")
+        missing = [n for n, p in ports.items() if n not in values and not p.default]
+        needed = [n for n in missing if n in compiled.inputs]
+        if needed:
+            wanted = ", ".join(str(ports[n]) for n in needed)
+            raise InputError(f"network {self.name!r} needs the input {wanted}")
+        return {n: as_input(value, ports[n]) for n, value in values.items() if n in compiled.inputs}
+
+
+class _Compiled:
+    """A compiled part of a network and its pool of instances."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        options: Options,
+        library: Library | None,
+        progress: Callable[[int, int, str], object] | None,
+    ) -> None:
+        from neuralsym.cpu.compiler import compile_graph
+
+        self.cell: Cell = compile_graph(graph, options, library=library, progress=progress)
+        self.inputs = frozenset(graph.input_names)
+        self.outputs = graph.output_names
+        self._free: list[Instance] = []
+
+    def take(self) -> Instance:
+        try:
+            return self._free.pop()  # atomic, so no lock is needed
+        except IndexError:
+            return self.cell.instance()
+
+    def give(self, instance: Instance) -> None:
+        self._free.append(instance)
+
+
+def load(
+    source: str | PathLike[str] | bytes | ModelProto,
+    *,
+    options: Options | None = None,
+    library: Library | None = None,
+) -> Network:
+    """The network of an .onnx file, its bytes, or a ModelProto.
+
+    Raises FormatError for what is no ONNX model, GraphError for one that is not well formed.
+    """
+    if isinstance(source, (str, PathLike)) and Path(source).suffix == ".flow":
+        raise FormatError(f"{source}: .flow files cannot be read by this version; .onnx files can")
+    from neuralsym.engines import onnx
+
+    return Network(onnx.read_model(source), options=options, library=library)
+
+
+def _fresh(value: Any) -> Any:
+    return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def _listed(what: str, lines: Sequence[str], mend: str = "") -> str:
+    shown = [f"  {line}" for line in lines[:20]]
+    if len(lines) > 20:
+        shown.append(f"  and {len(lines) - 20} more")
+    tail = f"\n({mend} takes what fits)" if mend else ""
+    return f"{what}:\n" + "\n".join(shown) + tail
+
+
+def _read_weights(path: Path) -> Mapping[str, Array]:
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (OSError, ValueError) as error:
+            raise WeightsError(f"{path} cannot be read as .npz: {error}") from None
+    if path.suffix == ".onnx":
+        return Weights(load(path).graph)
+    raise WeightsError(f"{path}: weights are read from .npz and .onnx files, not {path.suffix!r}")
+
+
+def _restore(model: Model, options: Options) -> Network:
+    return Network(model, options=options)
