@@ -36,6 +36,10 @@ VIEWS = {
 SIZES = {"boolean": 1, "complex64": 8, "complex128": 16, "float32": 4, "float64": 8}
 
 
+# Words by which numba's messages show that it was asked to allocate.
+_ALLOCATING = ("_allocate", "ol_np_empty", "NRT", "array passed into the function as argument")
+
+
 class Operand(NamedTuple):
     """An array parameter: the dtype's name, its rank, its direction, and whether it is in C order.
 
@@ -259,7 +263,7 @@ def array_ir(
         compiled = njit(signature, **settings)(_with_compiled_helpers(plain, settings, {}))
     except NumbaError as error:
         reason = str(error).strip()
-        hint = "; a kernel must not allocate" if "_allocate" in reason or "NRT" in reason else ""
+        hint = "; a kernel must not allocate" if any(w in reason for w in _ALLOCATING) else ""
         raise NoKernel(f"kernel {name} cannot be compiled by numba{hint}:\n{reason}") from error
     result: Any = next(iter(compiled.overloads.values()))
     returned = result.signature.return_type

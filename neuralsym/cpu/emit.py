@@ -189,6 +189,10 @@ def _check_symbols(code: Code, module: Any) -> None:
     if not any(f.name == code.symbol and not f.is_declaration for f in functions):
         raise NoKernel(f"kernel {code.name} does not define its symbol {code.symbol!r}")
     outside = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
+    values = [v.name for v in module.global_variables if v.is_declaration]
+    if any(name.startswith(".numba.unresolved") for name in values):
+        raise NoKernel(f"kernel {code.name} calls a function that calls itself; use a loop")
+    outside += values
     python = [name for name in outside if name.startswith(("Py", "_Py", "numba_"))]
     memory = [name for name in outside if name.startswith("NRT_")]
     unknown = [name for name in outside if not resolvable(name)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import itertools
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ from neuralsym.cpu.machine import binding
 
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
-_kept: list[Any] = []
+_numbers = itertools.count()
 
 
 @lru_cache(maxsize=1)
@@ -47,9 +48,10 @@ def loaded(key: str, symbol: str = "", data: bytes = b"") -> int | None:
         if address is None and data:
             llvm = binding()
             builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-            tracker = builder.export_symbol(symbol).link(_linker(), f"{key}.{len(_kept)}")
+            # A name is used up even by a library that did not link.
+            library = f"{key}.{next(_numbers)}"
+            tracker = builder.export_symbol(symbol).link(_linker(), library)
             address = int(tracker[symbol])
-            _kept.append(address)
             # Detached, not kept: disposing of it would unload the code.
             tracker.detach()
             _addresses[key] = address
