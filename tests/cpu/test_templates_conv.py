@@ -17,6 +17,11 @@ from neuralsym.cpu.templates.conv_plan import (
     pack_conv_weights,
     plan_conv,
 )
+from neuralsym.cpu.templates.depthwise import (
+    is_depthwise,
+    pack_depthwise_weights,
+    plan_depthwise,
+)
 from neuralsym.cpu.templates.epilogue import Activation, clip, identity, leaky_relu, relu
 from neuralsym.cpu.templates.layout import Plane
 
@@ -101,19 +106,16 @@ def check(
     x = rng.standard_normal((batch, shape.channels, *size)).astype(np.float32)
     w = rng.standard_normal((shape.outputs, shape.channels // shape.groups, *shape.kernel))
     w, bias = w.astype(np.float32), rng.standard_normal(shape.outputs).astype(np.float32)
-    plan = plan_conv(
-        shape,
-        source,
-        target,
-        beside,
-        width=width,
-        registers=registers,
-        activation=ACTIVATIONS[activation],
-        cache=cache,
-    )
+    options = {"width": width, "registers": registers, "activation": ACTIVATIONS[activation]}
+    if is_depthwise(shape) and shape.channels > 1:
+        plan = plan_depthwise(shape, source, target, beside, **options)
+        packed = pack_depthwise_weights(w, plan)
+    else:
+        plan = plan_conv(shape, source, target, beside, cache=cache, **options)
+        packed = pack_conv_weights(w, plan)
     xb, yb = plane_buffer(source, batch), plane_buffer(target, batch, 7.0)
     fill(xb, source, x)
-    packed, packed_bias = pack_conv_weights(w, plan), pack_conv_bias(bias, plan)
+    packed_bias = pack_conv_bias(bias, plan)
     tables = conv_tables(plan, source, target, beside)
     rest = 0.0
     address = 0
@@ -212,6 +214,19 @@ def test_partial_sums_of_large_weights(machine):
     )
     assert plan.text.chunked
     assert plan.text.order == "weights"
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"w{m[0]}")
+@pytest.mark.parametrize("channels", [16, 20, 72])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"),
+    [((3, 3), 1, 1), ((3, 3), 2, 1), ((5, 5), 1, 1), ((5, 3), 2, 1), ((3, 3), 1, 2)],
+)
+@pytest.mark.parametrize("size", [(9, 23), (7, 7)])
+def test_depthwise(kernel, stride, dilation, channels, machine, size):
+    shape = conv2d(channels, channels, kernel, stride, dilation, (2, 1, 2, 2), channels)
+    batch = 2 if size == (7, 7) else 1
+    check(shape, (1, *size), machine, batch, 2, residual=True, activation="plus", margin=1)
 
 
 def test_one_and_three_dimensions():

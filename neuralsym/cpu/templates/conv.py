@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.templates.conv_form import BLOCK_COLUMNS, TILE_COLUMNS, ConvText, ConvWord
 from neuralsym.cpu.templates.conv_tile import emit_tile
+from neuralsym.cpu.templates.depthwise import emit_depthwise_tile
 from neuralsym.cpu.templates.output_tile import FIRST, LAST, TILE_PARAMETERS
 from neuralsym.cpu.templates.tiles import dispatch, outer_loop, row_of
 
@@ -30,7 +31,10 @@ def conv_text(text: ConvText, name: str = "kernel") -> str:
     for vectors in text.vectors:
         for index, shape in enumerate(text.tiles):
             cases.append(f"tile_{index}_{vectors}")
-            emit_tile(module, text, shape, vectors, cases[-1])
+            if text.depthwise:
+                emit_depthwise_tile(module, text, shape, cases[-1])
+            else:
+                emit_tile(module, text, shape, vectors, cases[-1])
     walk(kernel, text, cases)
     kernel.do("ret i32 0")
     return str(module)

@@ -115,7 +115,7 @@ def plan_conv(
     vectors_each = (
         -(-shape.outputs // groups // width) if groups > 1 else -(-shape.outputs // width)
     )
-    rows, length = _extent(shape, source, target, residual)
+    rows, length = extent(shape, source, target, residual)
     most = min(MOST_VECTORS, vectors_each)
     choices = [(v, _pixels(v, registers, planar)) for v in range(1, most + 1)]
     vectors, pixels = min(
@@ -138,11 +138,11 @@ def plan_conv(
         chunk = min(inputs, max(1, (cache // 16) // per_block))
         # Even chunks: no short one at the end.
         chunk = -(-inputs // -(-inputs // chunk))
-        tiles = len(_tile_list(rows, length, pixels))
+        tiles = len(tile_list(rows, length, pixels))
         prefetch = 4 if tiles >= 4 else 1
     text = ConvText(
         width=width,
-        tiles=tuple(sorted(set(_tile_list(rows, length, pixels)), reverse=True)),
+        tiles=tuple(sorted(set(tile_list(rows, length, pixels)), reverse=True)),
         vectors=tuple(dict.fromkeys(counts)),
         step=shape.strides[2] * source.pixel,
         unroll=unroll,
@@ -164,7 +164,7 @@ def _pixels(vectors: int, registers: int, planar: bool) -> int:
     return max(1, min(fit, 8)) if planar else max(1, fit)
 
 
-def _extent(
+def extent(
     shape: ConvShape, source: Plane, target: Plane, residual: Plane | None
 ) -> tuple[int, int]:
     """(rows, pixels of a row) of the output; everything is one row where no gap separates rows."""
@@ -181,7 +181,7 @@ def _vector_counts(total: int, vectors: int) -> list[int]:
     return [vectors] * whole + ([rest] if rest else [])
 
 
-def _tile_list(rows: int, length: int, pixels: int) -> list[tuple[int, int]]:
+def tile_list(rows: int, length: int, pixels: int) -> list[tuple[int, int]]:
     """The shapes of all tiles of an output of `rows` x `length`, in order."""
     if length == 0 or rows == 0:
         return [(1, 1)]
@@ -204,7 +204,7 @@ def _cost(
     """
     cost = 0.0
     for count in _vector_counts(total, vectors):
-        for tile_rows, columns in _tile_list(rows, length, pixels):
+        for tile_rows, columns in tile_list(rows, length, pixels):
             size = tile_rows * columns
             cost += max(size * count / 2, (size + count) / 2, 4.0, count * 1.5) + 0.25
     return cost
@@ -258,7 +258,7 @@ def conv_tables(
     """The tables for these buffers; other sizes than those planned for work if the tiles fit."""
     return ConvTables(
         tile_table(plan.text.tiles, plan.shape, source, target, residual),
-        _block_table(plan),
+        block_table(plan),
         tap_table(plan.shape, source, columns=not plan.planar),
     )
 
@@ -271,7 +271,7 @@ def tile_table(
     residual: Plane | None,
 ) -> Words:
     """Rows (input offset, output offset, residual offset, number of the tile's shape)."""
-    rows, length = _extent(shape, source, target, residual)
+    rows, length = extent(shape, source, target, residual)
     if rows == 0 or length == 0:
         return np.zeros((0, 4), np.int64)
     height = rows if rows == 1 else target.size[1]
@@ -331,11 +331,12 @@ def tap_table(shape: ConvShape, source: Plane, columns: bool = True) -> Words:
     )
 
 
-def _block_table(plan: ConvPlan) -> Words:
+def block_table(plan: ConvPlan) -> Words:
+    """Rows of `ConvWord.BLOCKS`, from the plan alone."""
     width = plan.text.width
     table, offset = [], 0
     for first, count, group in plan.blocks:
-        inputs = 1 if plan.planar else width
+        inputs = 1 if plan.planar or plan.text.depthwise else width
         size = plan.shape.taps * inputs * count * width * 4
         slot = plan.text.vectors.index(count)
         table.append((group * plan.input_blocks, offset, first, size, slot))
