@@ -1,0 +1,135 @@
+"""The `neuralsym` command.
+
+Exit status: 0 done, 1 something failed or outputs differ, 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from neuralsym import __version__
+from neuralsym.errors import NeuralsymError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit status."""
+    parser = make_parser()
+    given = parser.parse_args(argv)
+    if not hasattr(given, "command"):
+        parser.print_help()
+        return 2
+    module, _, function = given.command.partition(":")
+    command: Command = getattr(import_module(f"neuralsym.cli.{module}"), function)
+    try:
+        return command(given)
+    except (NeuralsymError, OSError) as error:
+        print(f"neuralsym: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("neuralsym: stopped", file=sys.stderr)
+        return 130
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="neuralsym", description="Define, export, inspect and run neural networks on the CPU."
+    )
+    parser.add_argument("--version", action="version", version=f"neuralsym {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    demo = _add(commands, "demo", "demo:run", "define, save, run and check a small network")
+    demo.add_argument("-o", "--output", default="mnist.onnx", help="the file (%(default)s)")
+
+    zoo = commands.add_parser("zoo", help="list and show the networks of the zoo")
+    of_zoo = zoo.add_subparsers(metavar="COMMAND", required=True)
+    listing = _add(of_zoo, "list", "zoo:list_models", "list the networks")
+    listing.add_argument("pattern", nargs="?", default="*", help='such as "resnet*"')
+    show = _add(of_zoo, "show", "zoo:show_model", "show one network")
+    show.add_argument("name", help="a name of the list")
+
+    export = _add(commands, "export", "zoo:export", "write a network of the zoo as .onnx")
+    export.add_argument("name", help="a name of `neuralsym zoo list`")
+    export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file")
+    export.add_argument("--batch", default="N", help="a size, or a name to leave it free (N)")
+    export.add_argument("--classes", type=_positive, help="number of classes")
+    export.add_argument("--size", type=_positive, help="height and width of the input")
+    export.add_argument("--softmax", action="store_true", help="give probabilities, not logits")
+    export.add_argument("--seed", type=int, default=0, help="of the random weights (0)")
+    export.add_argument("--opset", type=_positive, help="the ONNX opset (lowest from 18 on)")
+
+    run = _add(commands, "run", "models:run", "run a model on an input")
+    _model(run)
+    source = run.add_mutually_exclusive_group()
+    source.add_argument(
+        "--input",
+        action="append",
+        metavar="[NAME=]FILE",
+        help="a .npy file or an image; NAME= where there are several inputs",
+    )
+    source.add_argument("--random", action="store_true", help="random input")
+    _dims(run)
+    run.add_argument("--top", type=_positive, metavar="K", help="show the K largest values")
+    run.add_argument("-o", "--output", metavar="FILE", help="write the outputs as .npz")
+    run.add_argument("--threads", type=_positive, help="workers (as many as the machine allows)")
+
+    summary = _add(commands, "summary", "models:summary", "show layers, parameters and MACs")
+    _model(summary)
+
+    compare = _add(
+        commands,
+        "compare",
+        "models:compare",
+        "compare outputs with onnxruntime or onnx's reference",
+    )
+    _model(compare)
+    compare.add_argument("--input", action="append", metavar="[NAME=]FILE", help="a .npy or image")
+    compare.add_argument("--reference", choices=("onnxruntime", "onnx"), help="the other runtime")
+    compare.add_argument("--rtol", type=float, help="tolerance relative to each value")
+    compare.add_argument("--atol", type=float, help="absolute tolerance")
+    compare.add_argument("--seed", type=int, default=0, help="of the random input (0)")
+    _dims(compare)
+
+    _add(commands, "doctor", "machine:doctor", "show versions, CPU, threads and cache")
+    cache = commands.add_parser("cache", help="the store of compiled kernels")
+    of_cache = cache.add_subparsers(metavar="COMMAND", required=True)
+    _add(of_cache, "info", "machine:cache_info", "where it is and how large")
+    _add(of_cache, "clear", "machine:cache_clear", "remove every compiled kernel")
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    command: str,
+    what: str,
+) -> argparse.ArgumentParser:
+    made = commands.add_parser(name, help=what, description=what.capitalize() + ".")
+    made.set_defaults(command=command)
+    return made
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="an .onnx file, or a name of the zoo (random weights)")
+
+
+def _dims(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="the size of a free dimension of a random input",
+    )
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value

@@ -1,0 +1,68 @@
+"""`neuralsym zoo` and `neuralsym export`: what the zoo has, and its networks as files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from neuralsym import zoo
+from neuralsym.cli.output import Progress
+from neuralsym.errors import BadAttribute, FormatError
+from neuralsym.summary import table
+
+
+def list_models(given: argparse.Namespace) -> int:
+    names = zoo.models(given.pattern)
+    if not names:
+        print(f"neuralsym: no network of the zoo is called like {given.pattern!r}", file=sys.stderr)
+        return 1
+    rows = []
+    for name in names:
+        info = zoo.info(name)
+        constants = f"{info.constants:,}" if info.constants else ""
+        size = "x".join(map(str, info.input_shape))
+        rows.append((name, f"{info.params:,}", constants, f"{info.macs / 1e6:,.0f}", size))
+    head = ("network", "parameters", "constants", "MMACs", "input")
+    print("\n".join(table(head, rows, right=(1, 2, 3))))
+    return 0
+
+
+def show_model(given: argparse.Namespace) -> int:
+    info = zoo.info(given.name)
+    rows = [(name.replace("_", " "), _text(value)) for name, value in info.facts()]
+    print("\n".join(table(("network", info.name), rows)))
+    return 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def export(given: argparse.Namespace) -> int:
+    path = Path(given.output)
+    if path.is_dir():
+        raise FormatError(f"{path} is a folder: -o takes the name of a file, such as {path}/m.onnx")
+    batch: int | str = int(given.batch) if given.batch.isdigit() else given.batch
+    if batch == 0:
+        raise BadAttribute("--batch 0: a batch has at least one picture")
+    options: dict[str, Any] = {"batch": batch, "softmax": given.softmax, "seed": given.seed}
+    if given.classes:
+        options["classes"] = given.classes
+    if given.size:
+        options["size"] = given.size
+    network = zoo.create(given.name, **options)
+    with Progress("drawing weights") as progress:
+        names = list(network.weights)
+        for i, name in enumerate(names):
+            progress(i, len(names), name)
+            network.weights.tensor(name).value  # noqa: B018  (drawn here, where it shows)
+    written = network.save(path, opset=given.opset)
+    for file in written:
+        print(f"{file} {file.stat().st_size:,} bytes")
+    return 0
