@@ -16,11 +16,15 @@ KERNEL_PARAMETERS = (("frame", "ptr"), ("desc", "ptr"), ("worker", "i32"), ("wor
 
 @dataclass
 class Loop:
-    """The inside of a counted loop: its index, its carried values, and `next` to set them."""
+    """The inside of a counted loop: its index, its carried values, and `next` to set them.
+
+    `step` may be set inside, to a value computed there.
+    """
 
     index: str
     values: tuple[str, ...]
     pending: tuple[str, ...] = ()
+    step: str | int = 1
 
     def next(self, *values: str) -> None:
         self.pending = values
@@ -224,9 +228,9 @@ class Function:
         running = self.compare("slt", index, count)
         self.do(f"br i1 {running}, label %{body}, label %{done}")
         self.start(body)
-        inside = Loop(index, values, values)
+        inside = Loop(index, values, values, step)
         yield inside
-        following = self.add(index, step)
+        following = self.add(index, inside.step)
         latch = self.block
         phis = [f"  {index} = phi i64 [{start}, %{before}], [{following}, %{latch}]"]
         for name, (kind, first), new in zip(values, carried, inside.pending, strict=True):
