@@ -191,7 +191,9 @@ def _check_symbols(code: Code, module: Any) -> None:
     outside = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
     values = [v.name for v in module.global_variables if v.is_declaration]
     if any(name.startswith(".numba.unresolved") for name in values):
-        raise NoKernel(f"kernel {code.name} calls a function that calls itself; use a loop")
+        raise NoKernel(
+            f"kernel {code.name} calls a function that calls itself with other types; use a loop"
+        )
     outside += values
     python = [name for name in outside if name.startswith(("Py", "_Py", "numba_"))]
     memory = [name for name in outside if name.startswith("NRT_")]

@@ -214,11 +214,8 @@ def _barrier(module: Module, target: Target) -> None:
 def _relax(module: Module, target: Target) -> None:
     """`relax(turn)`: how to wait for the `turn`th time."""
     relax = module.function("relax", (("turn", "i64"),), "void", private=True)
-    pause = "call void @llvm.x86.sse2.pause()"
-    if not target.x86:
-        pause = 'call void asm sideeffect "yield", ""()'
-    else:
-        module.declarations.add("declare void @llvm.x86.sse2.pause()")
+    pause = "llvm.x86.sse2.pause()" if target.x86 else "llvm.aarch64.hint(i32 1)"
+    module.declarations.add(f"declare void @{pause.replace(' 1', '')}")
     windows = sys.platform == "win32"
     give, nap = ("SwitchToThread", "Sleep") if windows else ("sched_yield", "usleep")
     module.declarations |= {f"declare i32 @{give}()", f"declare i32 @{nap}(i32)"}
@@ -227,7 +224,7 @@ def _relax(module: Module, target: Target) -> None:
     )
     relax.do(f"br i1 {relax.compare('slt', '%turn', SPINS)}, label %{spin}, label %{busy}")
     relax.start(spin)
-    relax.do(pause)
+    relax.do(f"call void @{pause}")
     relax.do("ret void")
     relax.start(busy)
     patient = relax.compare("slt", "%turn", SPINS + YIELDS)

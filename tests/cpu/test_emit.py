@@ -308,6 +308,17 @@ def test_plain_helpers_are_compiled_with_it() -> None:
     np.testing.assert_array_equal(out, 3 * x + 1)
 
 
+def test_helpers_may_call_themselves() -> None:
+    def fibonacci(x: Any, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = recursive(1.0, x[i])
+
+    x, out = np.arange(8), np.zeros(8)
+    operands = [("int64", 1, "in"), ("float64", 1, "out")]
+    assert run(array_kernel(fibonacci, operands), *row(x, out)) == 0
+    assert out.tolist() == [1, 1, 2, 3, 5, 8, 13, 21]
+
+
 def scale(x: Any, out: Any) -> None:
     for i in range(x.size):
         out[i] = helper(x[i], 1)
@@ -360,12 +371,13 @@ def prints(x: Any, out: Any) -> None:
     print(x[0])
 
 
-def recursive(n: int) -> int:
-    return 1 if n < 2 else recursive(n - 1) + recursive(n - 2)
+def recursive(value: float, n: int) -> float:
+    return value if n < 2 else recursive(value, n - 1) + recursive(value, n - 2)
 
 
 def recurses(x: Any, out: Any) -> None:
-    out[0] = recursive(int(x[0]))
+    # A literal gives `recursive` a type of its own, which the calls inside do not have.
+    out[0] = recursive(x[0], 9)
 
 
 def too_few(x: Any) -> None:

@@ -1,0 +1,323 @@
+"""Teams: every worker does every row, in step; failures, host steps, forks; how many there are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from neuralsym.cpu.driver import (
+    SERIAL,
+    Driver,
+    Failure,
+    aligned_words,
+    host_callback,
+    make_table,
+    take_exception,
+    unpack_failure,
+)
+from neuralsym.cpu.emit import array_kernel, compile_one
+from neuralsym.cpu.machine import Target
+from neuralsym.cpu.store import Store
+from neuralsym.cpu.threads import Team, cpu_quota, default_threads, shared_team
+from neuralsym.errors import BadAttribute
+
+WORKERS = 3
+
+
+def sum_before(x: Any, step: int, worker: int, workers: int) -> int:
+    """Row `step` of x, each worker its columns: what all workers wrote into the row before."""
+    total = 0
+    for i in range(x.shape[1]):
+        total += x[step - 1, i]
+    for i in range(worker, x.shape[1], workers):
+        x[step, i] = total % 1000 + i
+    return 0
+
+
+def fail_at(x: Any, row: int, who: int, worker: int, workers: int) -> int:
+    x[row, worker] += 1
+    return 9 if worker == who or who < 0 else 0
+
+
+class Program:
+    """A table with what it needs to stay alive."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.kept: list[Any] = []
+        self.lines: list[tuple[int, int, int]] = []
+
+    def add(self, function: Any, attributes: int, words: list[int]) -> None:
+        code = array_kernel(function, [("int64", 2, "out")], ["int64"] * attributes)
+        address = compile_one(code, self.driver.target, self.driver.store)
+        self.add_address(address, words)
+
+    def add_address(self, address: int, words: list[int], flags: int = 0) -> None:
+        desc = np.array(words, np.int64)
+        self.kept.append(desc)
+        self.lines.append((address, desc.ctypes.data, flags))
+
+    def table(self) -> NDArray[np.int64]:
+        made = make_table(len(self.lines))
+        made[:, :3] = self.lines
+        return made
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver(Target.of(), Store.of())
+
+
+@pytest.fixture
+def team(driver: Driver) -> Iterator[Team]:
+    made = Team(WORKERS, driver)
+    yield made
+    made.close()
+
+
+def chain(driver: Driver, steps: int) -> tuple[Program, NDArray[np.int64]]:
+    """A program whose every row needs all of the row before."""
+    program, x = Program(driver), np.ones((steps + 1, 10), np.int64)
+    for step in range(1, steps + 1):
+        program.add(sum_before, 1, [x.ctypes.data, *x.shape, step])
+    return program, x
+
+
+def expected(steps: int) -> NDArray[np.int64]:
+    x = np.ones((steps + 1, 10), np.int64)
+    for step in range(1, steps + 1):
+        x[step] = x[step - 1].sum() % 1000 + np.arange(10)
+    return x
+
+
+def test_workers_meet_after_every_row(team: Team, driver: Driver) -> None:
+    program, x = chain(driver, 300)
+    table = program.table()
+    for _ in range(3):
+        x[1:] = 0
+        assert team.run(0, table.ctypes.data, 300) == 0
+        np.testing.assert_array_equal(x, expected(300))
+    times = np.zeros(300, np.int64)
+    assert team.run(0, table.ctypes.data, 300, times=times.ctypes.data) == 0
+    assert (times > 0).all()
+
+
+@pytest.mark.parametrize("who", [0, 2, -1])
+def test_a_failure_stops_all_workers(team: Team, driver: Driver, who: int) -> None:
+    program, x = Program(driver), np.zeros((4, WORKERS), np.int64)
+    for row in range(4):
+        failing = who if row == 2 else 99
+        program.add(fail_at, 2, [x.ctypes.data, *x.shape, row, failing])
+    table = program.table()
+    for turn in range(1, 30):
+        assert unpack_failure(team.run(0, table.ctypes.data, 4)) == Failure(2, 9)
+        assert x.tolist() == [[turn] * WORKERS] * 3 + [[0] * WORKERS]
+
+
+def test_failures_of_neighbouring_rows_do_not_mix(team: Team, driver: Driver) -> None:
+    # A worker that is a row ahead fails there while another still looks at the row before.
+    program, x = Program(driver), np.zeros((2, WORKERS), np.int64)
+    program.add(fail_at, 2, [x.ctypes.data, *x.shape, 0, 99])
+    program.add(fail_at, 2, [x.ctypes.data, *x.shape, 1, -1])
+    table = program.table()
+    for _ in range(2000):
+        assert unpack_failure(team.run(0, table.ctypes.data, 2)) == Failure(1, 9)
+
+
+def test_serial_rows_run_once_in_the_callers_thread(team: Team, driver: Driver) -> None:
+    program, x = chain(driver, 2)
+    seen: list[tuple[int, int, int]] = []
+    host = host_callback(lambda f, d, worker, workers: seen.append((worker, workers, ident())))
+    ident = threading.get_ident
+    program.add_address(host.address, [0], SERIAL)
+    table = program.table()
+    assert team.run(0, table.ctypes.data, 3) == 0
+    assert seen == [(0, 1, ident())]
+    np.testing.assert_array_equal(x, expected(2))
+
+
+def test_an_exception_in_any_workers_host_step(team: Team, driver: Driver) -> None:
+    def step(frame: int, desc: int, worker: int, workers: int) -> None:
+        if worker == 1:
+            raise RuntimeError("from worker 1")
+
+    host = host_callback(step)
+    program = Program(driver)
+    program.add_address(host.address, [0])
+    table = program.table()
+    frame = aligned_words(1)
+    assert unpack_failure(team.run(frame.ctypes.data, table.ctypes.data, 1)) == Failure(0, -1)
+    assert str(take_exception(frame.ctypes.data)) == "from worker 1"
+
+
+def test_a_run_inside_a_run_is_done_alone(team: Team, driver: Driver) -> None:
+    inner, x = chain(driver, 5)
+    inner_table = inner.table()
+    statuses: list[int] = []
+
+    def step(frame: int, desc: int, worker: int, workers: int) -> None:
+        statuses.append(team.run(0, inner_table.ctypes.data, 5))
+
+    host = host_callback(step)
+    program = Program(driver)
+    program.add_address(host.address, [0], SERIAL)
+    table = program.table()
+    assert team.run(0, table.ctypes.data, 1) == 0
+    assert statuses == [0]
+    np.testing.assert_array_equal(x, expected(5))
+
+
+def test_callers_at_the_same_time(team: Team, driver: Driver) -> None:
+    programs = [chain(driver, 50) for _ in range(3)]
+    statuses: list[int] = []
+
+    def call(program: Program) -> None:
+        table = program.table()
+        statuses.extend(team.run(0, table.ctypes.data, 50) for _ in range(5))
+
+    threads = [threading.Thread(target=call, args=(program,)) for program, _ in programs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [0] * 15
+    for _, x in programs:
+        np.testing.assert_array_equal(x, expected(50))
+
+
+def test_threads_end_and_start_again(driver: Driver) -> None:
+    before = threading.active_count()
+    team = Team(WORKERS, driver)
+    assert threading.active_count() == before
+    program, x = chain(driver, 3)
+    table = program.table()
+    for _ in range(2):
+        assert team.run(0, table.ctypes.data, 3) == 0
+        assert threading.active_count() == before + WORKERS - 1
+        team.close()
+        assert threading.active_count() == before
+    np.testing.assert_array_equal(x, expected(3))
+
+
+def test_a_forgotten_team_ends_its_threads(driver: Driver) -> None:
+    program, _ = chain(driver, 3)
+    table = program.table()
+    team = Team(WORKERS, driver)
+    team.run(0, table.ctypes.data, 3)
+    threads = team._threads
+    del team
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_one_team_for_all() -> None:
+    driver = Driver(Target.of(), Store.of())
+    assert shared_team(2, driver) is shared_team(2, Driver(Target.of(), Store.of()))
+    with pytest.raises(BadAttribute, match="at least 1 worker"):
+        Team(0, driver)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_forked_child_has_a_team_of_its_own(team: Team, driver: Driver) -> None:
+    program, x = chain(driver, 20)
+    table = program.table()
+    assert team.run(0, table.ctypes.data, 20) == 0
+    x[1:] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a process with threads forks
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        good = team.run(0, table.ctypes.data, 20) == 0
+        good = good and bool((x == expected(20)).all()) and len(team._threads) == WORKERS - 1
+        os._exit(0 if good else 1)
+    _, state = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(state) == 0
+    assert team.run(0, table.ctypes.data, 20) == 0
+    np.testing.assert_array_equal(x, expected(20))
+
+
+def test_a_process_with_a_team_ends_cleanly() -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_threads import *
+driver = Driver(Target.of(), Store.of())
+program, x = chain(driver, 5)
+table = program.table()
+print(shared_team(3, driver).run(0, table.ctypes.data, 5), (x == expected(5)).all())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 True\n", "")
+
+
+# -- how many --------------------------------------------------------------------------------
+def files(root: Path, content: dict[str, str]) -> None:
+    for name, text in content.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+QUOTAS: list[tuple[str, dict[str, str], float | None]] = [
+    ("0::/a/b\n", {"a/b/cpu.max": "150000 100000\n"}, 1.5),
+    ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "50000 100000\n"}, 0.5),
+    ("0::/a/b\n", {"a/b/cpu.max": "100000 100000", "a/cpu.max": "300000 100000"}, 1.0),
+    ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n"}, None),
+    ("0::/not/there\n", {"cpu.max": "200000 100000\n"}, 2.0),
+    ("0::/../escaped\n", {"cpu.max": "200000 100000\n"}, 2.0),
+    ("0::/\n", {}, None),
+    (
+        "12:pids:/x\n4:cpu,cpuacct:/docker/1\n",
+        {
+            "cpu,cpuacct/docker/1/cpu.cfs_quota_us": "250000\n",
+            "cpu,cpuacct/docker/1/cpu.cfs_period_us": "100000\n",
+        },
+        2.5,
+    ),
+    (
+        "4:cpu:/docker/1\n",
+        {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
+        None,
+    ),
+    ("0::/a\n", {"a/cpu.max": "nonsense\n"}, None),
+    ("3:cpuset:/a\n", {"cpuset/a/cpu.max": "100000 100000\n"}, None),
+]
+
+
+@pytest.mark.parametrize(("groups", "content", "quota"), QUOTAS)
+def test_quotas(tmp_path: Path, groups: str, content: dict[str, str], quota: float | None) -> None:
+    files(tmp_path, {"proc": groups, **{f"mount/{name}": text for name, text in content.items()}})
+    assert cpu_quota(tmp_path / "proc", tmp_path / "mount") == quota
+
+
+def test_no_control_groups(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path / "proc", tmp_path / "mount") is None
+
+
+def test_the_default_is_what_affinity_and_quota_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    for quota, count in ((None, 8), (2.5, 3), (0.2, 1), (64.0, 8)):
+        monkeypatch.setattr("neuralsym.cpu.threads.cpu_quota", lambda quota=quota: quota)
+        assert default_threads({}) == count
+        assert default_threads({"NEURALSYM_NUM_THREADS": "5"}) == 5
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "²"])
+def test_a_bad_setting(text: str) -> None:
+    with pytest.raises(BadAttribute, match="NEURALSYM_NUM_THREADS must be a positive integer"):
+        default_threads({"NEURALSYM_NUM_THREADS": text})
