@@ -6,19 +6,23 @@ of what they keep. Everything is iterative: depth is no limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from neuralsym.core.leaves import Variable, Weight
-from neuralsym.core.naming import assign_names
-from neuralsym.core.op import Call, Op
+from neuralsym.core.leaves import Variable, Weight, make_variable
+from neuralsym.core.naming import Kept, assign_names
+from neuralsym.core.op import Op
+from neuralsym.core.scope import check_name
 from neuralsym.core.symbol import Node, Symbol, output_name
 from neuralsym.core.tensor import Tensor
-from neuralsym.core.types import Type
-from neuralsym.errors import GraphError, at_line, did_you_mean
+from neuralsym.core.traverse import bodies, rebuild, renewed, topological
+from neuralsym.errors import GraphError, WeightsError, at_line, did_you_mean
+
+__all__ = ["Graph", "rebuild", "topological"]
 
 Outputs = Symbol | Sequence[Symbol] | Mapping[str, Symbol]
+Change = Callable[[Node, tuple[Symbol | None, ...]], Sequence[Symbol] | None]
 
 
 class Graph:
@@ -28,6 +32,10 @@ class Graph:
     are the variables in the order wanted (those found come after, in order of first use); an
     input that nothing uses is kept. `updates` maps variables to values that are written back
     after a run. Raises GraphError for a name that occurs twice.
+
+    `graph.bodies[node][attribute]` is a body with names that are unique in the whole: of two
+    bodies, or of a body and the graph around it, the later counts on.
+    `keep` and `output_names` (None: as its node) carry names over from another graph.
     """
 
     def __init__(
@@ -37,54 +45,43 @@ class Graph:
         name: str | None = None,
         updates: Mapping[Symbol, Symbol] | None = None,
         *,
-        keep: Mapping[Node, str] | None = None,
-        taken: Iterable[str] = (),
+        keep: Mapping[Node, str] | Kept | None = None,
+        output_names: Sequence[str | None] | None = None,
     ) -> None:
+        check_name(name)
         self.name = name or "graph"
-        aliases: tuple[str | None, ...]
-        if isinstance(outputs, Symbol):
-            self.outputs: tuple[Symbol, ...] = (outputs,)
-            aliases = (None,)
-        elif isinstance(outputs, Mapping):
-            self.outputs, aliases = tuple(outputs.values()), tuple(outputs)
-        else:
-            self.outputs = tuple(outputs)
-            aliases = (None,) * len(self.outputs)
-        for symbol in self.outputs:
-            if not isinstance(symbol, Symbol):
-                raise GraphError(f"an output of a graph is a Symbol, not {type(symbol).__name__}")
+        self.outputs, aliases = _outputs(outputs, output_names)
         self.updates: dict[Symbol, Symbol] = dict(updates or {})
-        given = tuple(inputs or ())
+        given: tuple[Any, ...] = tuple(inputs or ())
         for symbol in (*given, *self.updates):
-            if symbol.node.op is not Variable:
-                raise GraphError(f"an input of a graph is a variable, not {symbol.node.describe()}")
-        roots = (*given, *self.outputs, *self.updates, *self.updates.values())
+            if not isinstance(symbol, Symbol) or symbol.node.op is not Variable:
+                what = symbol.node.describe() if isinstance(symbol, Symbol) else repr(symbol)
+                raise GraphError(f"an input of a graph is a variable, not {what}")
+        roots = (*self.outputs, *self.updates.values(), *self.updates, *given)
         self.nodes: tuple[Node, ...] = tuple(topological(s.node for s in roots))
-        found = (n.outputs[0] for n in self.nodes if n.op is Variable)
+        found = tuple(n.outputs[0] for n in self.nodes if n.op is Variable)
         self.inputs: tuple[Symbol, ...] = tuple(dict.fromkeys((*given, *found)))
-        self.names: dict[Node, str] = assign_names(self.nodes, dict(keep or {}), taken)
-        self.aliases = aliases
-        self._check_output_names()
-
-    def _check_output_names(self) -> None:
-        alone = {s: a for s, a in zip(self.outputs, self.aliases, strict=True) if a is not None}
-        if not alone:
-            return
-        used = set(self.names.values())
-        for symbol, alias in alone.items():
-            used.discard(self.names[symbol.node])
-            if self.aliases.count(alias) > 1:
-                raise GraphError(f"two outputs are called {alias!r}")
-        for symbol, alias in alone.items():
-            if alias in used and self.names[symbol.node] != alias:
-                raise GraphError(
-                    f"output {alias!r} has the name of another node; choose one of the two anew"
-                )
+        _refuse_escaped(set(found).difference(given))
+        kept = keep if isinstance(keep, Kept) else Kept(keep or {})
+        naming = assign_names(self.nodes, self.outputs, aliases, kept)
+        self.names: dict[Node, str] = naming.names
+        self.aliases = naming.aliases
+        self.scope_names = naming.scopes
+        self._taken = naming.values
+        self.bodies: dict[Node, dict[str, Graph]] = {}
+        holders = [node for node in self.nodes if node.op.body_attributes]
+        around = self._taken | kept.taken if holders else set()
+        for node in holders:
+            named = self.bodies[node] = {}
+            for attribute, body in bodies(node).items():
+                named[attribute] = made = body._beside(around)
+                around |= made._taken
+                self._taken |= made._taken
 
     # -- reading ---------------------------------------------------------------------------
     @cached_property
     def output_names(self) -> tuple[str, ...]:
-        """The name of each output: its alias, or the name of its symbol."""
+        """The name of each output: its own, or that of its symbol."""
         return tuple(
             alias if alias is not None else output_name(self.names[s.node], s.index)
             for s, alias in zip(self.outputs, self.aliases, strict=True)
@@ -94,9 +91,9 @@ class Graph:
     def input_names(self) -> tuple[str, ...]:
         return tuple(self.names[s.node] for s in self.inputs)
 
-    @property
+    @cached_property
     def weights(self) -> tuple[Symbol, ...]:
-        """The stored parameters, in order of first use."""
+        """The stored parameters, in order of first use; those of bodies are in the bodies."""
         return tuple(n.outputs[0] for n in self.nodes if n.op is Weight)
 
     @cached_property
@@ -115,8 +112,9 @@ class Graph:
     @cached_property
     def _value_names(self) -> dict[Symbol, str]:
         names: dict[Symbol, str] = {}
+        own = {s for s, alias in zip(self.outputs, self.aliases, strict=True) if alias is None}
         for symbol, alias in zip(self.outputs, self.aliases, strict=True):
-            if alias is not None and symbol.node.op is not Variable:
+            if alias is not None and symbol.node.op is not Variable and symbol not in own:
                 names.setdefault(symbol, alias)
         return names
 
@@ -143,7 +141,7 @@ class Graph:
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def find(self, what: str | type[Op] | Callable[[Node], bool]) -> list[Node]:
+    def find(self, what: str | type[Op] | Callable[[Node], Any]) -> list[Node]:
         """The nodes of an operator (`"Conv"` or its class), or for which a function holds."""
         if isinstance(what, str):
             return [n for n in self.nodes if n.op_type == what]
@@ -160,37 +158,64 @@ class Graph:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from neuralsym.core.text import dump_graph, restore_graph
+        from neuralsym.core.dump import dump_graph, restore_graph
 
-        return (restore_graph, (dump_graph(self),))
+        return restore_graph, (dump_graph(self),)
+
+    def copy(self) -> Graph:
+        """The same graph of other nodes; stored values, which cannot change, are shared."""
+        from neuralsym.core.dump import dump_graph, restore_graph
+
+        return restore_graph(dump_graph(self))
+
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Graph:
+        return self.copy()
 
     # -- making others ---------------------------------------------------------------------
-    def map(
-        self, change: Callable[[Node, tuple[Symbol | None, ...]], Sequence[Symbol] | None]
-    ) -> Graph:
-        """Rebuild bottom-up.
+    def map(self, change: Change) -> Graph:
+        """Rebuild bottom-up, bodies included.
 
         `change(node, inputs)` gets each node with its new inputs and gives the symbols in the
-        place of its outputs, or None to keep the node. Untouched nodes are kept as they are;
-        a node whose inputs changed is rebuilt with its name.
+        place of its outputs, or None to keep the node. Untouched nodes are kept as they are; a
+        node whose inputs changed is rebuilt. What stands in a node's place takes its name.
         """
         new: dict[Symbol, Symbol] = {}
         for node in self.nodes:
-            inputs = tuple(None if s is None else new.get(s, s) for s in node.inputs)
-            outputs = change(node, inputs)
-            if outputs is None:
-                captures = tuple(new.get(s, s) for s in node.captures)
-                if inputs == node.inputs and captures == node.captures:
-                    continue
-                outputs = rebuild(node, inputs, captures=captures).outputs
-                self._carry(node, outputs)
+            made = self._with_bodies(node, lambda body: body.map(change))
+            if made is not node or node.captures:
+                made = renewed(made, new)
+                outputs = change(made, made.inputs)
+                outputs = made.outputs if outputs is None else outputs
+            else:
+                inputs = tuple([None if s is None else new.get(s, s) for s in node.inputs])
+                changed = change(node, inputs)
+                outputs = renewed(node, new).outputs if changed is None else changed
             for old, symbol in zip(node.outputs, outputs, strict=False):
                 if symbol is not old:
                     new[old] = symbol
         return self._with(new)
 
-    def _carry(self, node: Node, outputs: Sequence[Symbol]) -> None:
-        outputs[0].node.label = self.names[node]
+    def map_bodies(self, change: Callable[[Graph], Graph]) -> Graph:
+        """The graph with each body changed by a function of graphs, which keeps its signature."""
+        new: dict[Symbol, Symbol] = {}
+        for node in self.nodes if self.bodies else ():
+            made = renewed(self._with_bodies(node, change), new)
+            if made is not node:
+                new.update(zip(node.outputs, made.outputs, strict=True))
+        return self._with(new)
+
+    def _with_bodies(self, node: Node, change: Callable[[Graph], Graph]) -> Node:
+        """The node with changed bodies; itself if none changes."""
+        named = self.bodies.get(node)
+        if named is None:
+            return node
+        changed = {attribute: change(body) for attribute, body in named.items()}
+        if all(changed[attribute] is body for attribute, body in named.items()):
+            return node
+        return rebuild(node, node.inputs, attrs={**node.attrs, **changed})
 
     def replace(self, changes: Mapping[Symbol, Symbol]) -> Graph:
         """The graph with other symbols in the place of some."""
@@ -198,214 +223,170 @@ class Graph:
         for node in self.nodes:
             if all(s in changes for s in node.outputs):
                 continue
-            inputs = tuple(None if s is None else new.get(s, s) for s in node.inputs)
-            captures = tuple(new.get(s, s) for s in node.captures)
-            if inputs != node.inputs or captures != node.captures:
-                rebuilt = rebuild(node, inputs, captures=captures)
-                self._carry(node, rebuilt.outputs)
-                for old, symbol in zip(node.outputs, rebuilt.outputs, strict=True):
+            made = renewed(node, new)
+            if made is not node:
+                for old, symbol in zip(node.outputs, made.outputs, strict=True):
                     new.setdefault(old, symbol)
         return self._with(new)
 
     def _with(self, new: Mapping[Symbol, Symbol]) -> Graph:
-        """This graph with outputs renewed; the names of all that is kept or rebuilt stay."""
-        keep = dict(self.names)
-        for symbol in new.values():
-            if symbol.node.label is not None and symbol.node not in keep:
-                keep[symbol.node] = symbol.node.label
-        outputs = [new.get(s, s) for s in self.outputs]
-        names = self.output_names
+        """This graph with symbols renewed; the names of all that is kept or rebuilt stay."""
+        new = {old: symbol for old, symbol in new.items() if symbol is not old}
+        if not new:
+            return self
         inputs = [s for s in (new.get(s, s) for s in self.inputs) if s.node.op is Variable]
         updates = {new.get(k, k): new.get(v, v) for k, v in self.updates.items()}
-        made = Graph(outputs, inputs, self.name, updates, keep=keep)
-        made._set_aliases(names)
-        return made
+        return Graph(
+            [new.get(s, s) for s in self.outputs],
+            list(dict.fromkeys(inputs)),
+            self.name,
+            updates,
+            keep=self._kept(new),
+            output_names=self.output_names,
+        )
 
-    def _set_aliases(self, names: Sequence[str]) -> None:
-        self.aliases = tuple(names)
-        for cached in ("output_names", "_value_names", "_by_name"):
-            self.__dict__.pop(cached, None)
+    def _kept(self, new: Mapping[Symbol, Symbol]) -> Kept:
+        wanted: dict[Node, str] = {}
+        for old, symbol in new.items():
+            node = symbol.node
+            # A user's name for the new node counts, unless it is a copy of the old.
+            free = node not in self.names and node.name in (None, old.node.name)
+            if free and old.node in self.names and old.index == symbol.index:
+                wanted.setdefault(node, self.names[old.node])
+        return Kept(self.names, wanted, self.scope_names)
 
     def subgraph(
         self, outputs: str | Symbol | Sequence[str | Symbol], inputs: Sequence[str | Symbol] = ()
     ) -> Graph:
         """The part that computes `outputs`, with a new variable in the place of each of `inputs`.
 
-        Raises GraphError for a name that does not exist.
+        Values are named as in this graph. Raises GraphError for a name that does not exist.
         """
-        from neuralsym.core.leaves import make_variable
-
         wanted = [outputs] if isinstance(outputs, (str, Symbol)) else list(outputs)
         symbols = [self[o] if isinstance(o, str) else o for o in wanted]
         cuts = [self[i] if isinstance(i, str) else i for i in inputs]
-        feeds = {
-            s: s if s.node.op is Variable else make_variable(self.value_name(s), s.type)
-            for s in cuts
-        }
-        new: dict[Symbol, Symbol] = dict(feeds)
-        for node in topological((s.node for s in symbols), stop=feeds):
-            node_inputs = tuple(None if s is None else new.get(s, s) for s in node.inputs)
-            captures = tuple(new.get(s, s) for s in node.captures)
-            if node_inputs != node.inputs or captures != node.captures:
-                rebuilt = rebuild(node, node_inputs, captures=captures)
-                self._carry(node, rebuilt.outputs)
-                for old, symbol in zip(node.outputs, rebuilt.outputs, strict=True):
+        for symbol in (*symbols, *cuts):
+            if symbol.node not in self.names:
+                raise GraphError(f"{symbol.node.describe()} is not in graph {self.name!r}")
+        new: dict[Symbol, Symbol] = {}
+        names: dict[Node, str] = {}
+        for s in cuts:
+            new[s] = s if s.node.op is Variable else make_variable(None, s.type)
+            names[new[s].node] = self.value_name(s)
+        given = [new[s] for s in cuts]
+        for node in topological((s.node for s in symbols if s not in new), stop=set(cuts)):
+            made = renewed(node, new)
+            names.setdefault(made, self.names[node])
+            if node.op is Variable:
+                given.append(made.outputs[0])
+            for old, symbol in zip(node.outputs, made.outputs, strict=True):
+                if symbol is not old:
                     new.setdefault(old, symbol)
-        keep = dict(self.names.items())
-        for symbol in new.values():
-            if symbol.node.label is not None:
-                keep.setdefault(symbol.node, symbol.node.label)
-        results = [new.get(s, s) for s in symbols]
-        made = Graph(results, list(feeds.values()), self.name, keep=keep)
-        made._set_aliases([self.value_name(s) for s in symbols])
-        return made
+        return Graph(
+            [new.get(s, s) for s in symbols],
+            list(dict.fromkeys(given)),
+            self.name,
+            keep=Kept({}, names, self.scope_names),
+            output_names=[self.value_name(s) for s in dict.fromkeys(symbols)]
+            if len(set(symbols)) == len(symbols)
+            else None,
+        )
 
     def rename(self, names: Mapping[str, str]) -> Graph:
-        """The graph with other names for some nodes, inputs or outputs.
+        """The graph with other names for some nodes or outputs; the nodes are the same.
 
         Raises GraphError for a name that does not exist or that is taken.
         """
         keep = dict(self.names)
-        aliases = list(self.output_names)
-        for old, new in names.items():
+        aliases: list[str | None] = list(self.output_names)
+        for old, name in names.items():
+            check_name(name)
             symbol = self[old]
-            if old in self.output_names:
-                aliases[self.output_names.index(old)] = new
             if self.names[symbol.node] == old:
-                keep[symbol.node] = new
-        values = list(keep.values())
-        twice = {n for n in names.values() if values.count(n) > 1}
-        if twice:
-            raise GraphError(f"the name {min(twice)!r} is taken")
-        renamed: dict[Symbol, Symbol] = {}
-        for node in self.nodes:
-            inputs = tuple(None if s is None else renamed.get(s, s) for s in node.inputs)
-            captures = tuple(renamed.get(s, s) for s in node.captures)
-            changed = keep[node] != self.names[node]
-            if changed or inputs != node.inputs or captures != node.captures:
-                made = rebuild(node, inputs, captures=captures, name=keep[node] if changed else "")
-                made.label = keep[node]
-                renamed.update(zip(node.outputs, made.outputs, strict=True))
-        result = self._with(renamed)
-        result._set_aliases(aliases)
-        return result
+                keep[symbol.node] = name
+            elif old not in self.output_names:
+                raise GraphError(f"{old!r} is named after its node: rename that")
+            if old in self.output_names:
+                aliases[self.output_names.index(old)] = name
+        seen: set[str] = set()
+        for name in (*keep.values(), *(a for a in aliases if a and a not in keep.values())):
+            if name in seen:
+                raise GraphError(f"the name {name!r} is taken")
+            seen.add(name)
+        return Graph(
+            self.outputs,
+            self.inputs,
+            self.name,
+            self.updates,
+            keep=Kept(keep, {}, self.scope_names),
+            output_names=aliases,
+        )
 
     def with_weights(self, values: Mapping[str, Tensor]) -> Graph:
-        """The graph with other tensors for some weights, by name."""
+        """The graph with other tensors for some weights, by name.
+
+        Raises WeightsError for one of another shape or number type.
+        """
         changes: dict[Symbol, Symbol] = {}
         for symbol in self.weights:
-            name = self.names[symbol.node]
-            if name in values:
-                node = symbol.node
-                made = rebuild(node, (), attrs={**node.attrs, "value": values[name]})
-                made.label = name
-                changes[symbol] = made.outputs[0]
+            value = values.get(self.names[symbol.node])
+            if value is None:
+                continue
+            if (value.dtype, value.shape) != (symbol.dtype, symbol.shape):
+                raise WeightsError(
+                    f"weight {self.names[symbol.node]!r} is {symbol.type}, its new value is "
+                    f"{value.dtype}{list(value.shape)}"
+                )
+            made = rebuild(symbol.node, (), attrs={**symbol.node.attrs, "value": value})
+            changes[symbol] = made.outputs[0]
         return self.replace(changes)
+
+    def _beside(self, taken: set[str]) -> Graph:
+        """This body with names that a graph around it has not: itself where they differ already."""
+        if self._taken.isdisjoint(taken):
+            return self
+        return Graph(
+            self.outputs,
+            self.inputs,
+            self.name,
+            self.updates,
+            keep=Kept(self.names, {}, self.scope_names, taken),
+            output_names=self.aliases,
+        )
 
     # -- checking --------------------------------------------------------------------------
     def check(self) -> Graph:
         """Verify what holds by construction: order, names, types. Gives the graph itself."""
-        from neuralsym.core.infer import infer
+        from neuralsym.core.check import check_graph
 
-        seen: set[Node] = set()
-        names: set[str] = set()
-        for node in self.nodes:
-            for symbol in node.operands:
-                if symbol.node not in seen:
-                    raise GraphError(
-                        f"{node.describe()} uses {symbol.node.describe()} before it is made"
-                    )
-            seen.add(node)
-            name = self.names[node]
-            if name in names:
-                raise GraphError(f"two nodes are called {name!r}{at_line(node.where)}")
-            names.add(name)
-            if node.op in (Variable, Weight) or not node.inputs:
-                continue
-            call = Call(node.op, node.inputs, node.attrs, len(node.outputs), node.where)
-            types, _ = infer(call)
-            for symbol, type_ in zip(node.outputs, types, strict=True):
-                if not _compatible(symbol.type, type_):
-                    raise GraphError(
-                        f"{node.describe()} says {symbol.type}, its inputs say {type_}"
-                        f"{at_line(node.where)}"
-                    )
+        check_graph(self)
         return self
 
 
-def _compatible(a: Type, b: Type) -> bool:
-    shapes = getattr(a, "shape", None), getattr(b, "shape", None)
-    if type(a) is not type(b) or getattr(a, "dtype", None) != getattr(b, "dtype", None):
-        return False
-    if shapes[0] is None or shapes[1] is None:
-        return True
-    if len(shapes[0]) != len(shapes[1]):
-        return False
-    pairs = zip(shapes[0], shapes[1], strict=True)
-    return all(x == y for x, y in pairs if isinstance(x, int) and isinstance(y, int))
+def _outputs(
+    outputs: Outputs, names: Sequence[str | None] | None
+) -> tuple[tuple[Symbol, ...], Sequence[str | None]]:
+    """The outputs and the name that each is given, if any."""
+    if isinstance(outputs, Mapping):
+        for name in outputs:
+            check_name(name)
+        symbols, aliases = tuple(outputs.values()), list[str | None](outputs)
+    else:
+        symbols = (outputs,) if isinstance(outputs, Symbol) else tuple(outputs)
+        aliases = [None] * len(symbols) if names is None else list(names)
+    for symbol in symbols:
+        if not isinstance(symbol, Symbol):
+            raise GraphError(f"an output of a graph is a Symbol, not {type(symbol).__name__}")
+    return symbols, aliases
 
 
-def topological(roots: Iterable[Node], stop: Iterable[Symbol] = ()) -> Iterator[Node]:
-    """Every node behind `roots`, each after what it needs; a node only `stop` needs is left out."""
-    done: set[Node] = set()
-    ends = set(stop)
-    for root in roots:
-        if root in done:
-            continue
-        stack: list[tuple[Node, Iterator[Symbol]]] = [(root, iter(root.operands))]
-        open_nodes = {root}
-        while stack:
-            node, rest = stack[-1]
-            for symbol in rest:
-                child = symbol.node
-                if symbol in ends or child in done:
-                    continue
-                if child in open_nodes:
-                    raise GraphError(f"{child.describe()} depends on itself")
-                open_nodes.add(child)
-                stack.append((child, iter(child.operands)))
-                break
-            else:
-                stack.pop()
-                open_nodes.discard(node)
-                done.add(node)
-                if not ends or not all(s in ends for s in node.outputs):
-                    yield node
-
-
-def rebuild(
-    node: Node,
-    inputs: tuple[Symbol | None, ...],
-    *,
-    attrs: Mapping[str, Any] | None = None,
-    captures: tuple[Symbol, ...] | None = None,
-    name: str = "",
-) -> Node:
-    """The node with other inputs or attributes; its types are inferred anew if they may differ."""
-    from neuralsym.core.infer import infer
-
-    same = attrs is None and all(
-        a is b or (a is not None and b is not None and a.type == b.type and _same_known(a, b))
-        for a, b in zip(inputs, node.inputs, strict=False)
-    )
-    same = same and len(inputs) == len(node.inputs)
-    types: tuple[Type, ...] = tuple(s.type for s in node.outputs)
-    known = tuple(s._known for s in node.outputs)
-    attrs = node.attrs if attrs is None else attrs
-    if not same and node.inputs:
-        types, known = infer(Call(node.op, inputs, attrs, len(node.outputs), node.where))
-    return Node(
-        node.op,
-        inputs,
-        attrs,
-        types,
-        known=known,
-        name=name or node.name,
-        scope=node.scope,
-        where=node.where,
-        captures=node.captures if captures is None else captures,
-    )
-
-
-def _same_known(a: Symbol, b: Symbol) -> bool:
-    return a.known is None and b.known is None
+def _refuse_escaped(variables: set[Symbol]) -> None:
+    """Raise GraphError for a parameter of a finished body: only its results may be used outside."""
+    for symbol in variables:
+        level = symbol.node.level
+        if level is not None and not level.open:
+            raise GraphError(
+                f"{symbol.node.describe()} belongs to the inside of a body (of if_, loop, scan or "
+                f"sequence_map) and is used outside: return it from the body's function"
+                f"{at_line(symbol.node.where)}"
+            )

@@ -36,6 +36,7 @@ class Call:
     attrs: Mapping[str, Any]
     count: int
     where: Where | None = None
+    captures: tuple[Symbol, ...] = ()
 
     def attr(self, name: str) -> Any:
         """The attribute, or its default; None where it has neither."""
@@ -97,6 +98,8 @@ class Op:
     commutative: ClassVar[bool] = False
     deterministic: ClassVar[bool] = True
     """False for random operators, which no pass may fold or share."""
+    body_attributes: ClassVar[tuple[str, ...]] = ()
+    """The attributes that hold bodies, from the schema."""
 
     def __init_subclass__(cls, abstract: bool = False, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -106,6 +109,8 @@ class Op:
             cls.schema = onnx_schema(cls.__name__, cls.domain)
         if "function" not in cls.__dict__:
             cls.function = snake_case(cls.__name__)
+        specs = cls.schema.attributes.items()
+        cls.body_attributes = tuple(name for name, spec in specs if spec.kind == "GRAPH")
         OPS[cls.domain, cls.__name__] = cls
 
     def __init__(self) -> None:
@@ -137,8 +142,21 @@ OPS: dict[tuple[str, str], type[Op]] = {}
 
 def snake_case(name: str) -> str:
     """`LeakyRelu` -> `leaky_relu`, `ReduceL2` -> `reduce_l2`, `LSTM` -> `lstm`."""
+    for odd, plain in _ODD_WORDS.items():
+        name = name.replace(odd, plain)
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return spaced.lower()
+
+
+_ODD_WORDS = {
+    "MatMul": "Matmul",
+    "QLinear": "Qlinear",
+    "PRelu": "Prelu",
+    "IsNaN": "IsNan",
+    "Col2Im": "Col2im",
+    "SwiGLU": "Swiglu",
+}
+"""Words that ONNX writes with capitals inside and that everybody else writes as one."""
 
 
 def find_op(name: str, domain: str = "") -> type[Op]:

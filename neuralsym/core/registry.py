@@ -56,7 +56,7 @@ def apply(
         wanted = _span(schema.minimum_outputs, schema.maximum_outputs)
         raise BadAttribute(f"{op.__name__} has {wanted} outputs, not {count}{at_line(where)}")
     checked = check_attributes(op, attrs or {}, where)
-    call = Call(op, tuple(symbols), checked, count, where)
+    call = Call(op, tuple(symbols), checked, count, where, captures)
     types, known = infer(call)
     return Node(
         op,

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from neuralsym.core.types import Shape, TensorType, Type
@@ -24,6 +23,27 @@ if TYPE_CHECKING:
     from neuralsym.core.scope import Scope
 
 Result = TypeVar("Result")
+
+
+def read_only(self: object, name: str, value: object = None) -> NoReturn:
+    """Refuse a change: as a class's __setattr__ and __delattr__."""
+    hint = "graph.replace, graph.rename or graph.map give a changed graph"
+    raise AttributeError(f"{type(self).__name__}.{name} is read-only; {hint}")
+
+
+def itself(self: Any, memo: object = None) -> Any:
+    """What cannot change is its own copy."""
+    return self
+
+
+def whole_graphs_only(self: object) -> NoReturn:
+    """Refuse to pickle a part of a graph, which would lose what it shares with the others."""
+    raise TypeError(f"a {type(self).__name__} is pickled as part of its Graph, not alone")
+
+
+def set_label(node: Node, label: str) -> None:
+    """Note the name that a Graph gives to a node; for naming alone."""
+    object.__setattr__(node, "label", label)
 
 
 class Node:
@@ -47,6 +67,17 @@ class Node:
         "where",
     )
 
+    op: type[Op]
+    inputs: tuple[Symbol | None, ...]
+    attrs: Mapping[str, Any]
+    name: str | None
+    scope: Scope | None
+    where: Where | None
+    captures: tuple[Symbol, ...]
+    level: Level | None
+    label: str | None
+    outputs: tuple[Symbol, ...]
+
     def __init__(
         self,
         op: type[Op],
@@ -60,19 +91,23 @@ class Node:
         where: Where | None = None,
         captures: tuple[Symbol, ...] = (),
     ) -> None:
-        self.op = op
-        self.inputs = inputs
-        self.attrs = MappingProxyType(dict(attrs))
-        self.name = name
-        self.scope = scope
-        self.where = where
-        self.captures = captures
-        self.level = LEVEL.get()
-        self.label: str | None = None
+        put = object.__setattr__
+        put(self, "op", op)
+        put(self, "inputs", inputs)
+        put(self, "attrs", MappingProxyType(dict(attrs)))
+        put(self, "name", name)
+        put(self, "scope", scope)
+        put(self, "where", where)
+        put(self, "captures", captures)
+        put(self, "level", LEVEL.get())
+        put(self, "label", None)
         values = known or (None,) * len(types)
-        self.outputs = tuple(
-            Symbol(self, i, t, v) for i, (t, v) in enumerate(zip(types, values, strict=True))
-        )
+        made = (Symbol(self, i, t, v) for i, (t, v) in enumerate(zip(types, values, strict=True)))
+        put(self, "outputs", tuple(made))
+
+    __setattr__ = __delattr__ = read_only
+    __copy__ = __deepcopy__ = itself
+    __reduce__ = whole_graphs_only
 
     @property
     def op_type(self) -> str:
@@ -92,7 +127,7 @@ class Node:
 
     def describe(self) -> str:
         """`Conv 'stem/conv'`, for messages."""
-        name = self.name or self.label
+        name = self.label or self.name
         return f"{self.op_type} {name!r}" if name else self.op_type
 
     def __repr__(self) -> str:
@@ -105,20 +140,30 @@ class Symbol:
     __slots__ = ("__weakref__", "_known", "index", "node", "type")
     __array_ufunc__ = None  # so that `ndarray + symbol` asks the symbol
 
+    node: Node
+    index: int
+    type: Type
+    _known: NDArray[Any] | None
+
     def __init__(self, node: Node, index: int, type: Type, known: NDArray[Any] | None) -> None:
-        self.node = node
-        self.index = index
-        self.type = type
-        self._known = known
+        put = object.__setattr__
+        put(self, "node", node)
+        put(self, "index", index)
+        put(self, "type", type)
+        put(self, "_known", known)
+
+    __setattr__ = __delattr__ = read_only
+    __copy__ = __deepcopy__ = itself
+    __reduce__ = whole_graphs_only
 
     # -- reading ---------------------------------------------------------------------------
     @property
     def name(self) -> str:
-        """The user's name, or the one that the last Graph made of it has given.
+        """The name that the last Graph made of it has given, before that the user's own.
 
         Raises GraphError before either exists.
         """
-        base = self.node.name or self.node.label
+        base = self.node.label or self.node.name
         if base is None:
             raise GraphError(
                 f"this {self.op_type} has no name yet: names are given when a Graph is made, "
@@ -165,7 +210,7 @@ class Symbol:
     def known(self) -> NDArray[Any] | None:
         """The value, where it is known while building; of ints and Dims for shape arithmetic."""
         if self._known is None:
-            self._known = self.node.op.constant_value(self.node)
+            object.__setattr__(self, "_known", self.node.op.constant_value(self.node))
         return self._known
 
     def __repr__(self) -> str:
@@ -315,23 +360,26 @@ def output_name(base: str, index: int) -> str:
     return base if index == 0 else f"{base}:{index}"
 
 
-LEVEL: ContextVar[object] = ContextVar("level", default=None)
+class Level:
+    """The inside of a body; `open` while the body's function runs."""
+
+    __slots__ = ("open",)
+
+    def __init__(self) -> None:
+        self.open = True
+
+
+LEVEL: ContextVar[Level | None] = ContextVar("level", default=None)
 """The body under construction; a symbol of another level that it uses is a capture."""
 
 
 @contextmanager
-def body_level() -> Iterator[object]:
+def body_level() -> Iterator[Level]:
     """Mark what is built inside as the inside of a body."""
-    level = object()
+    level = Level()
     token = LEVEL.set(level)
     try:
         yield level
     finally:
         LEVEL.reset(token)
-
-
-def constant(array: NDArray[Any]) -> NDArray[Any]:
-    """The array, read-only."""
-    array = np.asarray(array)
-    array.flags.writeable = False
-    return array
+        level.open = False
