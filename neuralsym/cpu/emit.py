@@ -8,10 +8,12 @@ share of the work by its worker number.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.util
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any, Protocol
 from neuralsym.cpu.arrays import Operand, Scalar, array_ir, check_operand, fingerprint
 from neuralsym.cpu.loader import loaded, resolvable
 from neuralsym.cpu.machine import Target, binding
+from neuralsym.cpu.quota import default_threads
 from neuralsym.cpu.store import Store
 from neuralsym.errors import NeuralsymError, NoKernel
 
@@ -136,7 +139,7 @@ def _tool_versions(with_numba: bool) -> str:
 
 # -- objects ---------------------------------------------------------------------------------
 _lock = threading.RLock()
-_machines: dict[Target, Any] = {}
+_machines = threading.local()
 
 
 def compile_object(code: Code, target: Target) -> bytes:
@@ -146,21 +149,45 @@ def compile_object(code: Code, target: Target) -> bytes:
     nowhere in a process of ours.
     """
     text = code.ir()
-    with _lock:
-        machine = _machines.get(target)
-        if machine is None:
-            machine = _machines[target] = target.machine()
-        try:
-            module = _optimized(code, text, target, machine)
+    # LLVM's target machines and contexts are one thread's each.
+    machines: dict[Any, Any] = _machines.__dict__
+    machine = machines.get(target) or machines.setdefault(target, target.machine())
+    context = binding().create_context()
+    try:
+        # A module must be gone before its context, also if an error keeps this frame alive.
+        with closing(binding().parse_assembly(text, context)) as module:
+            _optimize(code, module, target, machine)
             _check_symbols(code, module)
-            return bytes(machine.emit_object(module))
-        except RuntimeError as error:
-            raise NoKernel(f"kernel {code.name} is not valid LLVM IR: {error}") from error
+            return _emitted(machine, module)
+    except RuntimeError as error:
+        raise NoKernel(f"kernel {code.name} is not valid LLVM IR: {error}") from error
+    finally:
+        context.close()
 
 
-def _optimized(code: Code, text: str, target: Target, machine: Any) -> Any:
+def _emitted(machine: Any, module: Any) -> bytes:
+    """`machine.emit_object(module)` without llvmlite's lock, which lets one thread in at a time.
+
+    LLVM itself needs none where contexts differ. This is most of the time that compiling takes.
+    """
+    ffi = binding().ffi
+    emit = getattr(ffi.lib.LLVMPY_TargetMachineEmitToMemory, "_cfn", None)
+    if emit is None:
+        return bytes(machine.emit_object(module))
+    with ffi.OutputString() as message:
+        buffer = emit(machine, module, 1, message)
+        if not buffer:
+            raise RuntimeError(str(message))
+    try:
+        start, size = ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(start, size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _optimize(code: Code, module: Any, target: Target, machine: Any) -> None:
+    """Fit the module to the target, check it, and run the passes that it asks for."""
     llvm = binding()
-    module = llvm.parse_assembly(text)
     module.name = code.symbol
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
@@ -180,7 +207,6 @@ def _optimized(code: Code, text: str, target: Target, machine: Any) -> Any:
         passes.add_global_dead_code_eliminate_pass()
         passes.add_strip_dead_prototype_pass()
         passes.run(module, builder)
-    return module
 
 
 def _check_symbols(code: Code, module: Any) -> None:
@@ -212,21 +238,34 @@ def compile_all(
     target: Target,
     store: Store,
     progress: Progress | None = None,
+    threads: int | None = None,
 ) -> dict[str, int]:
     """The address of each kernel by its key: loaded already, from the store, or compiled now.
 
     Equal kernels are made once; each is loaded once in the life of the process and never
-    unloaded. Safe to call from many threads. NoKernel, naming the kernel, for one that fails.
+    unloaded. Safe to call from many threads. At most `threads` compile (None: what the process
+    may use). NoKernel, naming the kernel, for one that fails.
     """
     wanted: dict[str, Code] = {}
     for code in codes:
         wanted.setdefault(code.key(target), code)
     addresses: dict[str, int] = {}
+
+    def ready(key: str, address: int) -> None:
+        addresses[key] = address
+        if progress is not None:
+            progress(len(addresses), len(wanted), wanted[key].name)
+
     with _lock:
-        for done, (key, code) in enumerate(wanted.items(), 1):
-            addresses[key] = _address(key, code, target, store)
-            if progress is not None:
-                progress(done, len(wanted), code.name)
+        missing: dict[str, Code] = {}
+        for key, code in wanted.items():
+            found = _find(key, code, store)
+            if found is None:
+                missing[key] = code
+            else:
+                ready(key, found)
+        for key, made in _made(missing, target, threads):
+            ready(key, _load_new(key, wanted[key], made, store))
     return addresses
 
 
@@ -235,17 +274,51 @@ def compile_one(code: Code, target: Target, store: Store) -> int:
     return compile_all([code], target, store)[code.key(target)]
 
 
-def _address(key: str, code: Code, target: Target, store: Store) -> int:
+def _find(key: str, code: Code, store: Store) -> int | None:
+    """The address of a kernel that is in memory or in the store."""
     known = loaded(key)
     if known is not None:
         return known
     stored = store.get(key)
-    if stored is not None:
-        try:
-            return loaded(key, code.symbol, stored)
-        except RuntimeError:
-            store.discard(key)
-    made = compile_object(code, target)
+    if stored is None:
+        return None
+    try:
+        return loaded(key, code.symbol, stored)
+    except RuntimeError:
+        store.discard(key)
+        return None
+
+
+def _made(
+    codes: Mapping[str, Code], target: Target, threads: int | None
+) -> Iterator[tuple[str, bytes]]:
+    """The objects of kernels as they get ready.
+
+    Those of IR text are made on several threads; array functions on the calling one, since numba
+    lets only one in.
+    """
+    texts = {key: code for key, code in codes.items() if code.function is None}
+    count = min(len(texts), default_threads() if threads is None else threads)
+    if count > 1:
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+
+        with ThreadPoolExecutor(count, "neuralsym compiler") as pool:
+            making = {pool.submit(compile_object, code, target): key for key, code in texts.items()}
+            try:
+                for key, code in codes.items():
+                    if key not in texts:
+                        yield key, compile_object(code, target)
+                for done in as_completed(making):
+                    yield making[done], done.result()
+            finally:
+                for future in making:
+                    future.cancel()
+    else:
+        for key, code in codes.items():
+            yield key, compile_object(code, target)
+
+
+def _load_new(key: str, code: Code, made: bytes, store: Store) -> int:
     try:
         address = loaded(key, code.symbol, made)
     except RuntimeError as error:
