@@ -101,7 +101,7 @@ def check(
     out = shape.output(size)
     source = Plane(shape.channels, size, 1 if planar else width, before, after)
     edge = (0, margin, margin)
-    target = Plane(shape.outputs, out, width, edge, edge, buffer_channels=shape.outputs + 2 * width)
+    target = Plane(shape.outputs, out, width, edge, edge).within(shape.outputs + 2 * width)
     beside = Plane(shape.outputs, out, width, (0, 2, 1), (0, 0, 3)) if residual else None
     x = rng.standard_normal((batch, shape.channels, *size)).astype(np.float32)
     w = rng.standard_normal((shape.outputs, shape.channels // shape.groups, *shape.kernel))
@@ -118,7 +118,7 @@ def check(
     packed_bias = pack_conv_bias(bias, plan)
     tables = conv_tables(plan, source, target, beside)
     rest = 0.0
-    address = 0
+    address = None
     if beside is not None:
         rest = rng.standard_normal((batch, shape.outputs, *out)).astype(np.float32)
         rb = plane_buffer(beside, batch)

@@ -9,7 +9,7 @@ from run_text import call
 from neuralsym.cpu.templates.epilogue import Activation, relu
 from neuralsym.cpu.templates.matmul import best_heights, matmul_text
 from neuralsym.cpu.templates.matmul_plan import (
-    Operand,
+    Matrix,
     batch_loops,
     matmul_words,
     pack_b,
@@ -89,11 +89,11 @@ def check(
     words = matmul_words(
         text,
         (m, n, k),
-        Operand(stored_a.ctypes.data, stored_a.strides[-2], *stored_a.strides[:2]),
-        Operand(stored_b.ctypes.data, b_stride, *b_steps),
-        Operand(wide.ctypes.data, (n + 3) * size, *wide.strides[:2]),
+        Matrix(stored_a.ctypes.data, stored_a.strides[-2], *stored_a.strides[:2]),
+        Matrix(stored_b.ctypes.data, b_stride, *b_steps),
+        Matrix(wide.ctypes.data, (n + 3) * size, *wide.strides[:2]),
         bias=packed_row.ctypes.data,
-        residual=Operand(rest.ctypes.data, n * size, *rest.strides[:2]) if residual else None,
+        residual=Matrix(rest.ctypes.data, n * size, *rest.strides[:2]) if residual else None,
         batch=batch,
         scratch=scratch.ctypes.data,
         alpha=alpha,
@@ -164,8 +164,8 @@ def test_nan_in_a_matrix_reaches_its_row_only():
     left[1, 2] = np.nan
     right = pack_b(np.ones((4, 16), np.float32), text)
     out = np.zeros((3, 16), np.float32)
-    a, b = Operand(left.ctypes.data, 16), Operand(right.ctypes.data, panel_bytes(4, text))
-    call(matmul_text(text), matmul_words(text, (3, 16, 4), a, b, Operand(out.ctypes.data, 64)))
+    a, b = Matrix(left.ctypes.data, 16), Matrix(right.ctypes.data, panel_bytes(4, text))
+    call(matmul_text(text), matmul_words(text, (3, 16, 4), a, b, Matrix(out.ctypes.data, 64)))
     np.testing.assert_array_equal(out, left @ np.ones((4, 16), np.float32))
 
 

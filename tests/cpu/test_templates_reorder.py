@@ -88,7 +88,7 @@ def test_the_halo_alone_is_cleared_and_can_be_left():
 
 def test_a_part_of_a_larger_buffer():
     plain = Plane(32, (1, 4, 4), 1)
-    target = Plane(32, (1, 4, 4), 16, (0, 1, 1), (0, 1, 1), buffer_channels=64)
+    target = Plane(32, (1, 4, 4), 16, (0, 1, 1), (0, 1, 1)).within(64)
     x = drawn(2, 32, (1, 4, 4))
     yb = move("block", 16, plain, target, x, 2)
     np.testing.assert_array_equal(read(yb, target, 2), x)

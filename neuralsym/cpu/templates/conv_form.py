@@ -69,8 +69,9 @@ class ConvText:
 
     width: lanes of a vector. tiles: shapes (rows, columns) of pixel tiles. vectors: how many
     output vectors a block may have. step: bytes between the inputs of neighbouring pixels.
-    unroll, unroll_step: how many inputs one tap reads one after another, and the bytes between
-    them: the channels of a block (width, 4), or in a planar input the columns of the kernel.
+    unroll: how many neighbouring inputs each tap reads: the channels of a block, or 1 of a planar
+    input (whose taps may overlap those of the next pixel: unrolled, LLVM would share the loads
+    and run out of registers).
     order: "weights" keeps a chunk of weights in cache and walks the pixels, "pixels" keeps a tile
     and walks the weights. chunked: partial sums go to the output between chunks of input
     channels. prefetch: in how many parts a pass over the pixels fetches the next chunk of weights
@@ -83,7 +84,6 @@ class ConvText:
     vectors: tuple[int, ...]
     step: int
     unroll: int
-    unroll_step: int
     order: Order = "pixels"
     chunked: bool = False
     prefetch: int = 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neuralsym.cpu.program import Word
 from neuralsym.cpu.templates.conv_form import ConvText, ConvWord, Order
 from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.layout import (
@@ -127,7 +128,6 @@ def plan_conv(
         for count in counts:
             blocks.append((at, count, group))
             at += count
-    unroll = shape.kernel[2] if planar else width
     inputs = shape.channels // groups if planar else -(-shape.channels // groups // width)
     weight_bytes = 4 * shape.taps * shape.outputs * shape.channels // groups
     order: Order = "pixels"
@@ -145,8 +145,7 @@ def plan_conv(
         tiles=tuple(sorted(set(tile_list(rows, length, pixels)), reverse=True)),
         vectors=tuple(dict.fromkeys(counts)),
         step=shape.strides[2] * source.pixel,
-        unroll=unroll,
-        unroll_step=4 * shape.dilations[2] if planar else 4,
+        unroll=1 if planar else width,
         order=order,
         chunked=chunk < inputs,
         prefetch=prefetch,
@@ -160,8 +159,7 @@ def plan_conv(
 def _pixels(vectors: int, registers: int, planar: bool) -> int:
     """The most pixels whose sums fit, beside the weights and one broadcast value."""
     fit = (registers - 2 - vectors) // vectors
-    # Strided reads of a planar input touch too many lines in a wide tile.
-    return max(1, min(fit, 8)) if planar else max(1, fit)
+    return max(1, min(fit, registers - 4))
 
 
 def extent(
@@ -214,7 +212,7 @@ def pack_conv_weights(weights: Array, plan: ConvPlan) -> Array:
     """Weights [outputs][channels / groups][d][h][w] as float32 in the order the kernel reads.
 
     For each block [input block][tap][channel of the block][vector][lane], padded channels zero;
-    planar: [channel][depth, height][kernel column][vector][lane].
+    planar: [channel][tap][vector][lane].
     """
     width, shape = plan.text.width, plan.shape
     outputs, each = weights.shape[:2]
@@ -259,7 +257,7 @@ def conv_tables(
     return ConvTables(
         tile_table(plan.text.tiles, plan.shape, source, target, residual),
         block_table(plan),
-        tap_table(plan.shape, source, columns=not plan.planar),
+        tap_table(plan.shape, source),
     )
 
 
@@ -311,7 +309,7 @@ def greedy_or_even(total: int, sizes: Sequence[int]) -> list[int]:
     return even if set(even) <= set(sizes) else greedy_parts(total, sizes)
 
 
-def tap_table(shape: ConvShape, source: Plane, columns: bool = True) -> Words:
+def tap_table(shape: ConvShape, source: Plane) -> Words:
     """Offset of every tap from the input that lies under the output pixel, pads taken off."""
     depths, heights, widths = (range(k) for k in shape.kernel)
     return np.array(
@@ -325,7 +323,7 @@ def tap_table(shape: ConvShape, source: Plane, columns: bool = True) -> Words:
             )
             for d in depths
             for h in heights
-            for w in (widths if columns else (0,))
+            for w in widths
         ],
         np.int64,
     )
@@ -346,16 +344,19 @@ def block_table(plan: ConvPlan) -> Words:
 
 @dataclass(frozen=True)
 class ConvAddresses:
-    """Addresses of a convolution's operands and tables; activations: of the first inner pixel."""
+    """Where a convolution's operands and tables are; activations by their first inner pixel.
 
-    source: int
-    weights: int
-    bias: int
-    target: int
-    tiles: int
-    blocks: int
-    taps: int
-    residual: int = 0
+    A table may be given as itself, then the plan keeps it and passes its address.
+    """
+
+    source: Word
+    weights: Word
+    bias: Word
+    target: Word
+    tiles: Word
+    blocks: Word
+    taps: Word
+    residual: Word | None = None
 
 
 def conv_words(
@@ -366,16 +367,16 @@ def conv_words(
     source: Plane,
     target: Plane,
     residual: Plane | None = None,
-) -> list[int]:
-    """The descriptor, one int for each ConvWord."""
+) -> list[Word]:
+    """The descriptor, one word for each ConvWord."""
     beside = residual or target
     row = source.row * plan.shape.strides[1]
-    words = {
+    words: dict[ConvWord, Word] = {
         ConvWord.INPUT: addresses.source,
         ConvWord.WEIGHTS: addresses.weights,
         ConvWord.BIAS: addresses.bias,
         ConvWord.OUTPUT: addresses.target,
-        ConvWord.RESIDUAL: addresses.residual or addresses.target,
+        ConvWord.RESIDUAL: addresses.target if residual is None else addresses.residual or 0,
         ConvWord.TILES: addresses.tiles,
         ConvWord.BLOCKS: addresses.blocks,
         ConvWord.TAPS: addresses.taps,

@@ -91,7 +91,7 @@ class _Tile:
         after: list[str] = []
         for row in range(out.rows):
             for column in range(out.columns):
-                at = f.at(bases[row], column * text.step + u * text.unroll_step)
+                at = f.at(bases[row], column * text.step + 4 * u)
                 value = f.splat(f.load("float", at), "float", text.width)
                 for weight in loaded:
                     after.append(f.call("fmuladd", out.kind, value, weight, sums[len(after)]))

@@ -75,7 +75,6 @@ def plan_depthwise(
         vectors=(1,),
         step=shape.strides[2] * source.pixel,
         unroll=1,
-        unroll_step=0,
         order="weights",
         residual=residual is not None,
         ragged=shape.channels % width != 0,

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from neuralsym.cpu.ir import Function, Module
+from neuralsym.cpu.program import Word
 from neuralsym.cpu.templates.layout import Plane
 from neuralsym.cpu.templates.pool import Reduce, maximum
 
@@ -158,14 +159,14 @@ def _masked(f: Function, kind: str, value: str, address: str, mask: str) -> list
 
 
 def global_pool_words(
-    source_address: int,
-    target_address: int,
+    source_address: Word,
+    target_address: Word,
     batch: int,
     source: Plane,
     target_batch: int,
     channels: int | None = None,
-) -> list[int]:
-    """The descriptor, one int for each GlobalPoolWord.
+) -> list[Word]:
+    """The descriptor, one word for each GlobalPoolWord.
 
     target_batch: bytes between the outputs of two batch entries. channels: how many are written;
     by default those of the source, for a blocked output its padded lanes too.
@@ -173,7 +174,7 @@ def global_pool_words(
     depth, height, width = source.size
     if source.flat:
         depth, height, width = 1, 1, depth * height * width
-    words = {
+    words: dict[GlobalPoolWord, Word] = {
         GlobalPoolWord.INPUT: source_address,
         GlobalPoolWord.OUTPUT: target_address,
         GlobalPoolWord.BATCH: batch,

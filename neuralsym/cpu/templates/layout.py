@@ -41,8 +41,8 @@ def aligned(array: Array) -> Array:
 class Plane:
     """Geometry of one activation buffer, or of a range of channels of a larger one.
 
-    `buffer_channels` is the channel count of the whole buffer when this plane is a part of it (a
-    concatenation written in place); it decides the distance between batch entries.
+    `batch_bytes` is the distance between batch entries where this plane is a part of a larger
+    buffer (a concatenation written in place); by default the plane stands alone.
     """
 
     channels: int
@@ -51,7 +51,7 @@ class Plane:
     before: Triple = (0, 0, 0)
     after: Triple = (0, 0, 0)
     itemsize: int = 4
-    buffer_channels: int | None = None
+    batch_bytes: int | None = None
 
     @property
     def padded(self) -> Triple:
@@ -84,8 +84,8 @@ class Plane:
 
     @property
     def batch(self) -> int:
-        channels = self.channels if self.buffer_channels is None else self.buffer_channels
-        return -(-channels // self.lanes) * self.block
+        """Bytes from one batch entry to the next."""
+        return self.blocks * self.block if self.batch_bytes is None else self.batch_bytes
 
     @property
     def origin(self) -> int:
@@ -106,8 +106,9 @@ class Plane:
     def bytes(self, batch: int) -> int:
         return batch * self.batch
 
-    def with_halo(self, before: Triple, after: Triple) -> Plane:
-        return replace(self, before=before, after=after)
+    def within(self, channels: int) -> Plane:
+        """The same plane as a part of a buffer of that many channels."""
+        return replace(self, batch_bytes=-(-channels // self.lanes) * self.block)
 
 
 def output_size(

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from neuralsym.cpu.program import Word
 from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.layout import Array, aligned, even_parts
 from neuralsym.cpu.templates.matmul_form import (
@@ -21,7 +22,7 @@ from neuralsym.cpu.templates.matmul_form import (
 
 CHUNK = 256
 FEW_TILES = 4  # so few rows are one block, cut evenly
-FEW_HEIGHTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14)
+FEW_HEIGHTS = (1, 2, 3, 4, 6, 8, 11, 14)
 
 
 def plan_matmul(
@@ -93,11 +94,11 @@ def scratch_bytes(text: MatmulText) -> int:
 
 
 @dataclass(frozen=True)
-class Operand:
+class Matrix:
     """A matrix (or a batch of them) in memory: address, bytes from row to row as stored, bytes
     from matrix to matrix along the outer and the inner batch loop."""
 
-    address: int
+    address: Word
     stride: int
     outer: int = 0
     inner: int = 0
@@ -106,28 +107,28 @@ class Operand:
 def matmul_words(
     text: MatmulText,
     sizes: tuple[int, int, int],
-    a: Operand,
-    b: Operand,
-    c: Operand,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
     *,
-    bias: int = 0,
-    residual: Operand | None = None,
+    bias: Word | None = None,
+    residual: Matrix | None = None,
     batch: tuple[int, int] = (1, 1),
-    scratch: int = 0,
+    scratch: Word | None = None,
     alpha: float = 1.0,
     beta: float = 1.0,
     cache: int = 1 << 20,
-) -> list[int]:
-    """The descriptor, one int for each MatmulWord; `sizes` is (m, n, k)."""
+) -> list[Word]:
+    """The descriptor, one word for each MatmulWord; `sizes` is (m, n, k)."""
     m, n, k = sizes
-    beside = residual or Operand(c.address, 0)
-    words = {
+    beside = residual or Matrix(c.address, 0)
+    words: dict[MatmulWord, Word] = {
         MatmulWord.A: a.address,
         MatmulWord.B: b.address,
         MatmulWord.C: c.address,
-        MatmulWord.BIAS: bias or c.address,
+        MatmulWord.BIAS: c.address if bias is None else bias,
         MatmulWord.RESIDUAL: beside.address,
-        MatmulWord.SCRATCH: scratch or c.address,
+        MatmulWord.SCRATCH: c.address if scratch is None else scratch,
         MatmulWord.SCRATCH_BYTES: scratch_bytes(text),
         MatmulWord.BATCH_0: batch[0],
         MatmulWord.BATCH_1: batch[1],

@@ -95,11 +95,11 @@ class _Tile:
         zeros = [(text.kind, "zeroinitializer")] * total
         whole = f.value(f"and i64 %count, {-UNROLL}")
         with f.loop(whole, *start, *zeros, step=UNROLL) as many:
-            many.next(*self._steps(f, many.values, UNROLL, stride))
+            many.next(*self._steps(f, many.values, UNROLL))
         pointers, values = many.values[: len(start)], many.values[len(start) :]
         carried = [("ptr", p) for p in pointers] + [(text.kind, v) for v in values]
         with f.loop("%count", *carried, start=whole) as rest:
-            rest.next(*self._steps(f, rest.values, 1, stride))
+            rest.next(*self._steps(f, rest.values, 1))
         values = rest.values[len(start) :]
         streams = [list(values[i * self.sums : (i + 1) * self.sums]) for i in range(self.streams)]
         while len(streams) > 1:
@@ -109,9 +109,12 @@ class _Tile:
             ]
         return streams[0]
 
-    def _steps(self, f: Function, values: tuple[str, ...], steps: int, stride: str) -> list[str]:
+    def _steps(self, f: Function, values: tuple[str, ...], steps: int) -> list[str]:
         """`steps` values of k: the pointers moved on, then the sums."""
         text = self.text
+        # Read again in every turn, so that LLVM does not take it for a constant of the loop and
+        # replace base + stride by a pointer for every row, of which there would be too many.
+        stride = f.word(MatmulWord.A_STRIDE)
         bases_count = 1 if text.a == "columns" else -(-self.height // SHARED_BASE)
         b, bases = values[0], list(values[1 : 1 + bases_count])
         sums = list(values[1 + bases_count :])

@@ -30,6 +30,7 @@ from typing import Literal
 import numpy as np
 
 from neuralsym.cpu.ir import Function, Module
+from neuralsym.cpu.program import Word
 from neuralsym.cpu.templates.layout import Plane, Triple, Words
 from neuralsym.cpu.templates.tiles import dispatch, outer_loop, row_of
 
@@ -245,16 +246,16 @@ def plan_pool(shape: PoolShape, source: Plane, reduce: Reduce) -> PoolText:
 
 def pool_words(
     shape: PoolShape,
-    source_address: int,
-    target_address: int,
-    runs_address: int,
+    source_address: Word,
+    target_address: Word,
+    runs_address: Word,
     runs: Words,
     batch: int,
     source: Plane,
     target: Plane,
-) -> list[int]:
-    """The descriptor, one int for each PoolWord."""
-    words = {
+) -> list[Word]:
+    """The descriptor, one word for each PoolWord."""
+    words: dict[PoolWord, Word] = {
         PoolWord.INPUT: source_address,
         PoolWord.OUTPUT: target_address,
         PoolWord.RUNS: runs_address,

@@ -23,6 +23,7 @@ from enum import IntEnum, auto
 from typing import Literal
 
 from neuralsym.cpu.ir import Function, Module
+from neuralsym.cpu.program import Word
 from neuralsym.cpu.templates.layout import Plane
 
 Move = Literal["block", "unblock", "copy", "clear"]
@@ -279,14 +280,14 @@ def _halos(f: Function, word: dict[ReorderWord, str], target: str) -> None:
 
 def reorder_words(
     move: Move,
-    source_address: int,
-    target_address: int,
+    source_address: Word,
+    target_address: Word,
     batch: int,
     source: Plane,
     target: Plane,
     clear: bool = True,
-) -> list[int]:
-    """The descriptor, one int for each ReorderWord; `clear` zeroes the target's halo as well.
+) -> list[Word]:
+    """The descriptor, one word for each ReorderWord; `clear` zeroes the target's halo as well.
 
     For "clear" the source is not looked at.
     """
@@ -295,7 +296,7 @@ def reorder_words(
         depth, height, length = 1, 1, depth * height * length
     blocks = source.blocks if move == "unblock" else target.blocks
     before, after = (target.before, target.after) if clear else ((0, 0, 0), (0, 0, 0))
-    words = {
+    words: dict[ReorderWord, Word] = {
         ReorderWord.INPUT: source_address,
         ReorderWord.OUTPUT: target_address,
         ReorderWord.BATCH: batch,
