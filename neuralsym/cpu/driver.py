@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from neuralsym.cpu.emit import compile_all
 from neuralsym.cpu.interpreter import (
     ROW_WORDS,
     SERIAL,
+    bound_code,
     driver_code,
     pack_failure,
     serve_code,
@@ -95,17 +96,11 @@ class Driver:
         return int(self.plain(frame, table, first, count, worker, workers, sync or None))
 
     def bind(self, frame: int, table: int, count: int) -> Callable[[], int]:
-        """`run(frame, table, count)` on one worker, its arguments converted beforehand."""
-        run = self.plain
-        arguments = (
-            *(_POINTER(frame), _POINTER(table), _LONG(0), _LONG(count)),
-            *(_INT(0), _INT(1), _POINTER(None)),
-        )
-
-        def bound() -> int:
-            status: int = run(*arguments)
-            return status
-
+        """`run(frame, table, count)` on one worker, with as little as possible left to do."""
+        words = aligned_words(4)
+        words[:] = address_of(self.plain), frame, table, count
+        bound = partial(self._bound, ctypes.c_void_p(words.ctypes.data))
+        bound.words = words  # type: ignore[attr-defined]  # alive as long as the call
         return bound
 
     @cached_property
@@ -118,6 +113,11 @@ class Driver:
         code = driver_code(self.target, profile=True)
         (address,) = compile_all([code], self.target, self.store).values()
         return _RunProfiled(address)
+
+    @cached_property
+    def _bound(self) -> Any:
+        (address,) = compile_all([bound_code()], self.target, self.store).values()
+        return ctypes.CFUNCTYPE(_LONG, _POINTER)(address)
 
     @cached_property
     def team_calls(self) -> tuple[Any, Any]:

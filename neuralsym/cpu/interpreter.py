@@ -258,6 +258,21 @@ def _add_time(f: Function, row: str, began: str) -> None:
         f.store("i64", f.add(f.load("i64", place, 8), took), place, 8)
 
 
+BOUND_WORDS = ("run", "frame", "table", "count")
+"""What a bound run is told."""
+
+
+def bound_code() -> Code:
+    """`int64 bound(int64* words)`: BOUND_WORDS in one argument, since converting seven is slow."""
+    module = Module()
+    f = module.function("bound", (("words", "ptr"),), "i64")
+    run, frame, table = (f.load("ptr", f.at("%words", 8 * i), 8) for i in range(3))
+    count = f.load("i64", f.at("%words", 24), 8)
+    arguments = f"ptr {frame}, ptr {table}, i64 0, i64 {count}, i32 0, i32 1, ptr null"
+    f.do(f"ret i64 {f.value(f'call i64 {run}({arguments})')}")
+    return Code("driver", "bound", str(module))
+
+
 # -- teams -----------------------------------------------------------------------------------
 def serve_code(target: Target) -> Code:
     """`int64 serve(int64* sync, int32 worker)`: does the team's jobs until it is sent home."""
