@@ -116,6 +116,11 @@ _KINDS = {
     "GRAPHS": "a sequence of graphs",
     "TYPE_PROTO": "a type",
 }
+DTYPE_ATTRIBUTES = frozenset(
+    ("to", "dtype", "output_dtype", "output_datatype", "softmax_precision", "stash_type")
+    + ("precision",)
+)
+"""Attributes of ONNX kind INT that name a number type; they take its name or numpy's type."""
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -127,7 +132,7 @@ def _attribute(spec: AttributeSpec, value: Any) -> Any:
         single = AttributeSpec(spec.name, kind[:-1])
         return tuple(_attribute(single, v) for v in value)
     if kind == "INT":
-        if isinstance(value, (str, NumberType)):
+        if spec.name in DTYPE_ATTRIBUTES and not hasattr(value, "__index__"):
             return number_type(value).onnx  # `to="float16"` of Cast and its kin
         number = int(value.__index__())
         if number not in _INT64:
@@ -214,6 +219,11 @@ def _allowed(formal: Formal, own: NumberType) -> NumberType | None:
 _BITWISE = {"And": "BitwiseAnd", "Or": "BitwiseOr", "Xor": "BitwiseXor", "Not": "BitwiseNot"}
 
 
+def load_operators() -> None:
+    """Have the operators of ONNX defined, which nothing needs before one is named."""
+    import neuralsym.ops  # noqa: F401
+
+
 def call(name: str, *inputs: SymbolLike | None, **attrs: Any) -> Symbol:
     """The first output of the ONNX operator `name`."""
     return apply(find_op(name), inputs, attrs)[0]
@@ -225,8 +235,7 @@ def apply_operator(name: str, *operands: SymbolLike) -> Symbol:
     `& | ^ ~` are logical on booleans and bitwise on integers; `//` and `%` round to minus
     infinity, as Python's do.
     """
-    import neuralsym.ops  # noqa: F401  (defines the operators)
-
+    load_operators()
     for operand in operands:
         if callable(operand) and not isinstance(operand, Symbol):
             raise TypeMismatch(
@@ -249,8 +258,7 @@ def apply_operator(name: str, *operands: SymbolLike) -> Symbol:
 
 def index_symbol(x: Symbol, index: Any) -> Symbol:
     """numpy's basic indexing as Slice, Gather, Squeeze and Unsqueeze."""
-    import neuralsym.ops  # noqa: F401
-
+    load_operators()
     parts = list(index) if isinstance(index, tuple) else [index]
     rank = x.rank
     taken = sum(1 for p in parts if p is not None and p is not Ellipsis)

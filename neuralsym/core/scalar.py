@@ -7,7 +7,9 @@ number type, that of the tensor; comparisons and logic give booleans; `cast` cha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Union
 
 Number = int | float | bool
@@ -37,6 +39,13 @@ class Expr:
     function: str
     operands: tuple[Scalar, ...] = ()
     detail: str = ""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # kept, so that hashing a deep expression stays linear
+        return hash((self.function, self.operands, self.detail))
 
     def __add__(self, other: Scalar) -> Expr:
         return Expr("add", (self, other))
@@ -93,6 +102,37 @@ def apply(function: str, *operands: Scalar) -> Expr:
     if FUNCTIONS.get(function) != len(operands):
         raise ValueError(f"no scalar function {function!r} of {len(operands)} operands")
     return Expr(function, operands)
+
+
+def _unary(function: str) -> Callable[[Scalar], Expr]:
+    return lambda x: apply(function, x)
+
+
+def _binary(function: str) -> Callable[[Scalar, Scalar], Expr]:
+    return lambda x, y: apply(function, x, y)
+
+
+# The functions of the table by name, for operators to state their meaning with.
+absolute, sign, floor, ceil, round_, sqrt = map(
+    _unary, ("abs", "sign", "floor", "ceil", "round", "sqrt")
+)
+reciprocal, exp, expm1, log, log1p, sigmoid, erf = map(
+    _unary, ("reciprocal", "exp", "expm1", "log", "log1p", "sigmoid", "erf")
+)
+sin, cos, tan, asin, acos, atan = map(_unary, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, tanh, asinh, acosh, atanh = map(
+    _unary, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+)
+isnan, isinf, not_, bit_not = map(_unary, ("isnan", "isinf", "not", "bit_not"))
+minimum, maximum, power, mod, fmod = map(_binary, ("min", "max", "pow", "mod", "fmod"))
+equal, and_, or_, xor = map(_binary, ("eq", "and", "or", "xor"))
+bit_and, bit_or, bit_xor = map(_binary, ("bit_and", "bit_or", "bit_xor"))
+shift_left, shift_right = map(_binary, ("shift_left", "shift_right"))
+
+
+def where(condition: Scalar, a: Scalar, b: Scalar) -> Expr:
+    """`a` where the condition holds, else `b`."""
+    return apply("where", condition, a, b)
 
 
 def size(expr: Scalar) -> int:

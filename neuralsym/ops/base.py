@@ -19,6 +19,7 @@ from neuralsym.core.dim import Dim, floor_div, maximum, minimum
 from neuralsym.core.op import Call, Op
 from neuralsym.core.scalar import Scalar, argument
 from neuralsym.core.schema import onnx_type_name
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import BadAttribute, ShapeMismatch
@@ -48,14 +49,14 @@ class Elementwise(Op, abstract=True):
             cls.scalar_attributes = _checked_attributes(cls)
 
     @classmethod
-    def expression(cls, attr: Callable[[str], Any], given: Sequence[bool]) -> Scalar | None:
-        """The expression for attributes as `attr` gives them and the inputs that are present."""
+    def expression(cls, step: Call | Node) -> Scalar | None:
+        """What one application computes for an element: its attributes and given inputs count."""
         if cls.scalar is None:
             return None
-        inputs = [argument(i) if present else None for i, present in enumerate(given)]
+        inputs = [None if s is None else argument(i) for i, s in enumerate(step.inputs)]
         if not _variadic(cls):
             inputs += [None] * (len(cls.schema.inputs) - len(inputs))
-        return cls.scalar(*inputs, **{name: attr(name) for name in cls.scalar_attributes})
+        return cls.scalar(*inputs, **{name: step.attr(name) for name in cls.scalar_attributes})
 
     @classmethod
     def shape(cls, call: Call) -> Shape | None:
@@ -74,7 +75,7 @@ class Elementwise(Op, abstract=True):
         if is_symbolic(values):
             value = fold_sizes(cls.on_sizes, values)
             return None if value is None else [value]
-        expr = cls.expression(call.attr, [v is not None for v in values])
+        expr = cls.expression(call)
         if expr is None:
             return None
         return [compute(expr, values, output_dtype(call))]

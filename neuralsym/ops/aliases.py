@@ -1,0 +1,52 @@
+"""Other names of the operator functions: the seed's, numpy's, and names that a star may import."""
+
+from __future__ import annotations
+
+ALIASES: dict[str, str] = {
+    # the seed's
+    "logic_and": "and_",
+    "logic_or": "or_",
+    "logic_xor": "xor",
+    "logic_not": "not_",
+    "equal_to": "equal",
+    "modular": "mod",
+    "maxpool": "max_pool",
+    "avgpool": "average_pool",
+    "batch_norm": "batch_normalization",
+    "instance_norm": "instance_normalization",
+    "eyelike": "eye_like",
+    "onehot": "one_hot",
+    "logsoftmax": "log_softmax",
+    "cumsum": "cum_sum",
+    "reduce_logsum": "reduce_log_sum",
+    "reduce_logsumexp": "reduce_log_sum_exp",
+    "gather_elem": "gather_elements",
+    "scatter_elem": "scatter_elements",
+    "seq_empty": "sequence_empty",
+    "seq_at": "sequence_at",
+    "seq_insert": "sequence_insert",
+    "seq_erase": "sequence_erase",
+    "seq_length": "sequence_length",
+    "seq_construct": "sequence_construct",
+    "split_to_seq": "split_to_sequence",
+    "concat_from_seq": "concat_from_sequence",
+    # numpy's and torch's
+    "argmax": "arg_max",
+    "argmin": "arg_min",
+    "cumprod": "cum_prod",
+    "nonzero": "non_zero",
+    "topk": "top_k",
+    "isnan": "is_nan",
+    "isinf": "is_inf",
+    "concatenate": "concat",
+    "divide": "div",
+    "multiply": "mul",
+    "subtract": "sub",
+    "negative": "neg",
+    "layer_norm": "layer_normalization",
+    "group_norm": "group_normalization",
+    "rms_norm": "rms_normalization",
+    "uniform": "random_uniform",
+    "normal": "random_normal",
+}
+"""Alias -> function."""

@@ -1,0 +1,83 @@
+"""Quantisation: real numbers as small integers with a scale and a zero point."""
+
+from __future__ import annotations
+
+from neuralsym.core.op import Call
+from neuralsym.core.types import Size, TensorType, Type
+from neuralsym.dtypes import NumberType
+from neuralsym.errors import TypeMismatch
+from neuralsym.ops.base import Quantised, check_axis, check_choice, check_range
+from neuralsym.ops.generator import dtype_attribute
+
+
+class Granular(Quantised, abstract=True):
+    """One scale for the whole tensor, for each index of an axis, or for each block along it."""
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_range(call, "block_size", 0)
+        scale = call.shape(1)
+        if call.has(2):
+            zero = call.shape(2)
+            if scale is not None and zero is not None and len(scale) != len(zero):
+                call.fail("the zero point must have the shape of the scale")
+        x = call.shape(0)
+        if scale is None or x is None or not scale:
+            return
+        if len(scale) == 1 and not call.attr("block_size"):
+            if scale[0] == 1:
+                return
+            axis = check_axis(call, call.attr("axis"), len(x))
+            if axis is not None:
+                _check_scales(call, scale[0], x[axis])
+        elif len(scale) != len(x):
+            call.fail(f"the scale has {len(scale)} axes, x has {len(x)}")
+        else:
+            axis = check_axis(call, call.attr("axis"), len(x))
+            for i, (a, b) in enumerate(zip(scale, x, strict=True)):
+                if i != axis:
+                    _check_scales(call, a, b)
+
+
+def _check_scales(call: Call, given: Size, wanted: Size) -> None:
+    if isinstance(given, int) and isinstance(wanted, int) and given != wanted:
+        call.fail(f"the scale has {given} values on an axis of {wanted}")
+
+
+class QuantizeLinear(Granular):
+    """x/scale + zero point, rounded half to even and saturated to the small type."""
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        super().check(call)
+        check_choice(call, "saturate", (0, 1))
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        asked = dtype_attribute(call, "output_dtype")
+        if call.has(2):
+            if asked is not None and asked != call.dtype(2):
+                call.fail(f"output_dtype is {asked}, the zero point {call.dtype(2)}", TypeMismatch)
+            asked = call.dtype(2)
+        return [TensorType(asked or NumberType.UINT8, call.shape(0))]
+
+
+class DequantizeLinear(Granular):
+    """(x - zero point) * scale."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        dtype = dtype_attribute(call, "output_dtype") or call.dtype(1)
+        return [TensorType(dtype, call.shape(0))]
+
+
+class DynamicQuantizeLinear(Quantised):
+    """uint8 values, their scale and zero point, from the smallest and largest element."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [
+            TensorType(NumberType.UINT8, call.shape(0)),
+            TensorType(NumberType.FLOAT32, ()),
+            TensorType(NumberType.UINT8, ()),
+        ]

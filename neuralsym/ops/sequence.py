@@ -1,0 +1,167 @@
+"""Sequences of tensors and optional values."""
+
+from __future__ import annotations
+
+from neuralsym.core.op import Call
+from neuralsym.core.types import OptionalType, SequenceType, Shape, Size, TensorType, Type
+from neuralsym.dtypes import NumberType
+from neuralsym.errors import TypeMismatch
+from neuralsym.ops.base import SequenceOp, bad, check_axis, check_choice
+from neuralsym.ops.generator import dtype_attribute
+
+_INDEX = TensorType(NumberType.INT64, ())
+
+
+def _element(call: Call, index: int = 0) -> TensorType:
+    """The type of the elements of a sequence."""
+    type_ = call.input(index).type
+    if not isinstance(type_, SequenceType) or not isinstance(type_.element, TensorType):
+        call.fail(f"a sequence of tensors is needed, not {type_}", TypeMismatch)
+    return type_.element
+
+
+def common_type(types: list[TensorType]) -> TensorType:
+    """The type that covers all: sizes that differ become unknown."""
+    first = types[0]
+    shape: Shape | None = first.shape
+    for other in types[1:]:
+        if shape is None or other.shape is None or len(shape) != len(other.shape):
+            shape = None
+            break
+        shape = tuple(a if a == b else None for a, b in zip(shape, other.shape, strict=True))
+    return TensorType(first.dtype, shape)
+
+
+class SequenceEmpty(SequenceOp):
+    """A sequence without elements."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [SequenceType(TensorType(dtype_attribute(call) or NumberType.FLOAT32))]
+
+
+class SequenceConstruct(SequenceOp):
+    """The sequence of the tensors given."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [SequenceType(common_type([call.type(i) for i in range(len(call.inputs))]))]
+
+
+class SequenceAt(SequenceOp):
+    """The element at a position; negative ones count from the end."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [_element(call)]
+
+
+class SequenceInsert(SequenceOp):
+    """The sequence with a tensor inserted, at its end unless a position is given."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        element, tensor = _element(call), call.type(1)
+        if element.dtype != tensor.dtype:
+            call.fail(f"a sequence of {element.dtype} takes no {tensor.dtype}", TypeMismatch)
+        empty = call.input(0).node.op is SequenceEmpty
+        return [SequenceType(tensor if empty else common_type([element, tensor]))]
+
+
+class SequenceErase(SequenceOp):
+    """The sequence without one element, the last unless a position is given."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [SequenceType(_element(call))]
+
+
+class SequenceLength(SequenceOp):
+    """The number of elements, as an int64 scalar."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [_INDEX]
+
+
+class SplitToSequence(SequenceOp):
+    """A tensor cut along an axis into a sequence of pieces."""
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_choice(call, "keepdims", (0, 1))
+        check_axis(call, call.attr("axis"), call.type(0).rank)
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        x = call.type(0)
+        if x.shape is None:
+            return [SequenceType(x)]
+        axis = call.attr("axis") % len(x.shape)
+        piece: Size = None if call.has(1) else 1
+        known = call.known(1)
+        if known is not None and known.dtype != object:
+            sizes = known.reshape(-1).tolist()
+            if any(s < 0 for s in sizes) or (known.ndim == 0 and sizes[0] < 1):
+                call.fail(f"split={sizes} has pieces that are no pieces", bad)
+            whole = x.shape[axis]
+            if known.ndim == 0:
+                even = isinstance(whole, int) and whole % sizes[0] == 0
+                piece = sizes[0] if even else None
+            else:
+                piece = sizes[0] if len(set(sizes)) == 1 else None
+                if isinstance(whole, int) and sum(sizes) != whole:
+                    call.fail(f"split={sizes} does not sum to the {whole} of axis {axis}", bad)
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        dropped = not call.has(1) and not call.attr("keepdims")
+        shape = (*before, *after) if dropped else (*before, piece, *after)
+        return [SequenceType(TensorType(x.dtype, shape))]
+
+
+class ConcatFromSequence(SequenceOp):
+    """The elements of a sequence joined along an axis, or stacked along a new one."""
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_choice(call, "new_axis", (0, 1))
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        element = _element(call)
+        new = bool(call.attr("new_axis"))
+        rank = None if element.shape is None else len(element.shape) + new
+        axis = check_axis(call, call.attr("axis"), rank)
+        if axis is None or element.shape is None:
+            return [TensorType(element.dtype)]
+        rest = element.shape[:axis], element.shape[axis if new else axis + 1 :]
+        return [TensorType(element.dtype, (*rest[0], None, *rest[1]))]
+
+
+# -- optionals ---------------------------------------------------------------------------------
+class Optional(SequenceOp):
+    """A value that may be absent: the input's, or without one an empty one of `type`."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        if call.has(0):
+            return [OptionalType(call.input(0).type)]
+        if call.attr("type") is None:
+            call.fail("without an input it needs type=...", bad)
+        return [OptionalType(call.attr("type"))]
+
+
+class OptionalHasElement(SequenceOp):
+    """Whether an optional holds a value."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        return [TensorType(NumberType.BOOL, ())]
+
+
+class OptionalGetElement(SequenceOp):
+    """The value that an optional holds."""
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        type_ = call.input(0).type
+        return [type_.element if isinstance(type_, OptionalType) else type_]
