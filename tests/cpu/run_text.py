@@ -7,32 +7,37 @@ from functools import lru_cache
 
 import numpy as np
 
-from neuralsym.cpu.machine import Target
+from neuralsym.cpu.emit import Code, compile_one
+from neuralsym.cpu.machine import Target, host_isas
+from neuralsym.cpu.store import Store
 
 SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32
 )
 
+MACHINES = ((16, 32), (8, 16), (4, 16))
+"""Lanes of float32 and registers of AVX-512, AVX2 and SSE2."""
 
-@lru_cache(maxsize=64)
-def compile_text(text: str):
+ISAS = {16: "avx512", 8: "avx2", 4: "sse2"}
+
+
+def target_of(width: int | None) -> Target:
+    """The machine with vectors of `width` float32; the host where it has no such set."""
+    isa = ISAS.get(width)
+    return Target.of(isa if isa in host_isas() else None)
+
+
+@lru_cache(maxsize=256)
+def compile_text(text: str, width: int | None = None):
     """A callable (frame, desc, worker, workers) for the function `kernel` of the text."""
-    from neuralsym.cpu.machine import binding
-
-    llvm = binding()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    engine = llvm.create_mcjit_compiler(module, Target.of(None).machine())
-    engine.finalize_object()
-    function = SIGNATURE(engine.get_function_address("kernel"))
-    function.engine = engine
-    return function
+    code = Code("kernel", "kernel", text)
+    return SIGNATURE(compile_one(code, target_of(width), Store(None)))
 
 
-def call(text: str, words: list[int], workers: int = 1) -> None:
+def call(text: str, words: list[int], workers: int = 1, width: int | None = None) -> None:
     """Run all workers one after another: none may rely on another having run."""
     desc = np.array(words, np.int64)
-    function = compile_text(text)
+    function = compile_text(text, width)
     for worker in reversed(range(workers)):
         assert function(None, desc.ctypes.data, worker, workers) == 0
 

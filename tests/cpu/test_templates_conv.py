@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_text import call, fill, inner, plane_buffer, read, view
+from run_text import MACHINES, call, fill, inner, plane_buffer, read, view
 
 from neuralsym.cpu.templates.conv import conv_text
 from neuralsym.cpu.templates.conv_plan import (
@@ -26,7 +26,6 @@ from neuralsym.cpu.templates.epilogue import Activation, clip, identity, leaky_r
 from neuralsym.cpu.templates.layout import Plane
 
 EPS = np.finfo(np.float32).eps
-MACHINES = ((16, 32), (8, 16), (4, 16))  # width and registers of AVX-512, AVX2, SSE2
 
 
 def reference(shape, x, weights):
@@ -136,7 +135,7 @@ def check(
         residual=address,
     )
     words = conv_words(plan, addresses, batch, tables, source, target, beside)
-    call(conv_text(plan.text), words, workers)
+    call(conv_text(plan.text), words, workers, width)
     total, magnitude = reference(shape, x.astype(np.float64), w.astype(np.float64))
     spread = bias.reshape(1, -1, 1, 1, 1).astype(np.float64)
     want = APPLY[activation](total + spread + rest)
@@ -243,6 +242,19 @@ def test_the_text_knows_nothing_of_batch_or_height():
         for height, batch in ((20, 1), (20, 3), (33, 2))
     }
     assert len(texts) == 1
+
+
+def test_another_size_reads_the_same_packed_weights():
+    shape = conv2d(48, 80, (3, 3), pads=(1, 1, 1, 1))
+    weights = np.random.default_rng(0).standard_normal((80, 48, 1, 3, 3))
+    plans = []
+    for size in ((1, 14, 14), (1, 56, 9)):
+        source, target = Plane(48, size, 16, *shape.halo(size)), Plane(80, size, 16)
+        vectors = plans[0].vectors if plans else None
+        plans.append(plan_conv(shape, source, target, width=16, registers=32, vectors=vectors))
+    first, second = (pack_conv_weights(weights, plan) for plan in plans)
+    np.testing.assert_array_equal(first, second)
+    assert plans[0].text.tiles != plans[1].text.tiles
 
 
 def test_nan_and_infinity_reach_the_output_and_not_the_padded_lanes():

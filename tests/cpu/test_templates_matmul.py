@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_text import call
+from run_text import MACHINES, call
 
 from neuralsym.cpu.templates.epilogue import Activation, relu
 from neuralsym.cpu.templates.matmul import best_heights, matmul_text
@@ -18,8 +18,6 @@ from neuralsym.cpu.templates.matmul_plan import (
     plan_matmul,
     scratch_bytes,
 )
-
-MACHINES = ((16, 32), (8, 16), (4, 16))
 
 
 def plus_one(element):
@@ -99,7 +97,7 @@ def check(
         alpha=alpha,
         beta=beta,
     )
-    call(matmul_text(text), words, workers)
+    call(matmul_text(text), words, workers, machine[0])
     exact = np.float64
     want = alpha * (left.astype(exact) @ right.astype(exact))
     magnitude = abs(alpha) * (abs(left).astype(exact) @ abs(right).astype(exact))

@@ -60,7 +60,7 @@ def check(shape, size, out, reduce, channels=20, width=16, batch=1, workers=1, n
         source,
         target,
     )
-    call(pool_text(text), words, workers)
+    call(pool_text(text), words, workers, width)
     got = read(yb, target, batch)
     exact = x.astype(np.float64)
     for place in np.ndindex(*out):
@@ -149,7 +149,7 @@ def test_global(reduce, width, halo):
     words = global_pool_words(
         xb.ctypes.data + source.origin, out.ctypes.data, batch, source, out.strides[0]
     )
-    call(global_pool_text(GlobalPoolText(width, reduce)), words, workers=2)
+    call(global_pool_text(GlobalPoolText(width, reduce)), words, 2, width)
     exact = x.astype(np.float64).reshape(batch, channels, -1)
     if reduce == "max":
         np.testing.assert_array_equal(out[:, :channels], exact.max(axis=2))

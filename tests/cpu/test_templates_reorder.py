@@ -31,7 +31,7 @@ def move(how, width, source, target, values, batch, workers=2, clear=True):
         target,
         clear,
     )
-    call(reorder_text(ReorderText(width, how)), words, workers)
+    call(reorder_text(ReorderText(width, how)), words, workers, width)
     return yb
 
 

@@ -76,6 +76,11 @@ class ConvPlan:
     chunk: int
 
     @property
+    def vectors(self) -> int:
+        """Output vectors of all blocks but the last of each group."""
+        return self.text.vectors[0]
+
+    @property
     def input_blocks(self) -> int:
         """Input blocks (planar: channels) of one group."""
         each = self.shape.channels // self.shape.groups
@@ -105,27 +110,29 @@ def plan_conv(
     registers: int,
     activation: Activation | None = None,
     cache: int = 1 << 20,
+    vectors: int | None = None,
 ) -> ConvPlan:
     """Choose tiles, order and chunks for `shape` over these buffers.
 
     width: float32 lanes of a vector. registers: vector registers of the machine. cache: bytes of
-    the second-level cache. A planar `source` (lanes 1) gets the planar kernel.
+    the second-level cache. A planar `source` (lanes 1) gets the planar kernel. vectors: the
+    output vectors of a block; two plans with the same `vectors` read the same packed weights, so
+    give those of the first plan (`ConvPlan.vectors`) when planning again for another size.
     """
     planar = source.lanes == 1
     groups = shape.groups
-    vectors_each = (
-        -(-shape.outputs // groups // width) if groups > 1 else -(-shape.outputs // width)
-    )
+    vectors_each = -(-shape.outputs // groups // width)
     rows, length = extent(shape, source, target, residual)
     most = min(MOST_VECTORS, vectors_each)
-    choices = [(v, _pixels(v, registers, planar)) for v in range(1, most + 1)]
+    counts = range(1, most + 1) if vectors is None else (vectors,)
+    choices = [(v, _pixels(v, registers)) for v in counts]
     vectors, pixels = min(
         choices, key=lambda c: (_cost(c[0], c[1], vectors_each, rows, length), -c[1])
     )
-    counts = _vector_counts(vectors_each, vectors)
+    parts = _vector_counts(vectors_each, vectors)
     blocks, at = [], 0
     for group in range(groups):
-        for count in counts:
+        for count in parts:
             blocks.append((at, count, group))
             at += count
     inputs = shape.channels // groups if planar else -(-shape.channels // groups // width)
@@ -143,7 +150,7 @@ def plan_conv(
     text = ConvText(
         width=width,
         tiles=tuple(sorted(set(tile_list(rows, length, pixels)), reverse=True)),
-        vectors=tuple(dict.fromkeys(counts)),
+        vectors=tuple(dict.fromkeys(parts)),
         step=shape.strides[2] * source.pixel,
         unroll=1 if planar else width,
         order=order,
@@ -156,7 +163,7 @@ def plan_conv(
     return ConvPlan(shape, text, planar, tuple(blocks), chunk)
 
 
-def _pixels(vectors: int, registers: int, planar: bool) -> int:
+def _pixels(vectors: int, registers: int) -> int:
     """The most pixels whose sums fit, beside the weights and one broadcast value."""
     fit = (registers - 2 - vectors) // vectors
     return max(1, min(fit, registers - 4))
