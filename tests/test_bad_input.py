@@ -1,0 +1,120 @@
+"""Files and graphs that are wrong: a clear error of ours, never a crash or a traceback of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from neuralsym import FormatError, Graph, GraphError, Network, NeuralsymError, load, ops
+
+FLOAT = TensorProto.FLOAT
+
+
+def model(nodes: list[onnx.NodeProto], opset: int = 18, domain: str = "") -> bytes:
+    x = helper.make_tensor_value_info("x", FLOAT, [2])
+    y = helper.make_tensor_value_info("y", FLOAT, [2])
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, opset)])
+    made.ir_version = 8
+    return made.SerializeToString()
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"absent\.onnx"):
+        load(tmp_path / "absent.onnx")
+
+
+def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(FormatError, match=r"folder\.onnx"):
+        load(tmp_path / "folder.onnx")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x07", bytes(1000), b"\xff" * 64])
+def test_content_that_is_no_model(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"broken\.onnx"):
+        load(path)
+
+
+def test_a_model_that_was_cut_off(tmp_path: Path) -> None:
+    x = ops.variable("x", (1000,))
+    network = Network(Graph({"y": x + np.arange(1000, dtype=np.float32)}))
+    path = tmp_path / "whole.onnx"
+    network.save(path)
+    data = path.read_bytes()
+    for length in (1, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:length])
+        with pytest.raises(NeuralsymError):
+            load(path)
+
+
+def test_an_unknown_operator() -> None:
+    with pytest.raises(NeuralsymError, match="Frobnicate"):
+        load(model([helper.make_node("Frobnicate", ["x"], ["y"])])).run(np.ones(2))
+
+
+def test_an_operator_that_is_almost_known() -> None:
+    with pytest.raises(NeuralsymError, match="Relu"):
+        load(model([helper.make_node("ReLU", ["x"], ["y"])])).run(np.ones(2))
+
+
+@pytest.mark.parametrize("opset", [0, 99])
+def test_an_unsupported_opset(opset: int) -> None:
+    with pytest.raises(FormatError, match=str(opset)):
+        load(model([helper.make_node("Relu", ["x"], ["y"])], opset=opset))
+
+
+def test_a_cycle() -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    with pytest.raises(GraphError, match="itself|cycle"):
+        load(model(nodes))
+
+
+def test_a_value_that_nothing_makes() -> None:
+    with pytest.raises(NeuralsymError, match="nothing|'z'"):
+        load(model([helper.make_node("Add", ["x", "z"], ["y"])]))
+
+
+def test_a_value_that_is_made_twice() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Exp", ["x"], ["y"])]
+    with pytest.raises(GraphError, match="'y'"):
+        load(model(nodes))
+
+
+def test_an_attribute_of_nonsense() -> None:
+    node = helper.make_node("Flatten", ["x"], ["y"], axis=-(2**62))
+    with pytest.raises(NeuralsymError, match="axis"):
+        load(model([node]))
+
+
+def test_a_missing_folder_to_save_into(tmp_path: Path) -> None:
+    network = Network(Graph({"y": ops.variable("x", (2,)) + 1}))
+    with pytest.raises((FormatError, OSError), match="absent"):
+        network.save(tmp_path / "absent" / "m.onnx")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    network = Network(Graph({"y": ops.gelu(ops.variable("x", (2,)))}))
+    network.save(path)
+    before = path.read_bytes()
+    with pytest.raises(FormatError, match="Gelu"):
+        network.save(path, opset=18)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_another_suffix(tmp_path: Path) -> None:
+    network = Network(Graph({"y": ops.variable("x", (2,)) + 1}))
+    with pytest.raises(FormatError, match=r"\.txt"):
+        network.save(tmp_path / "m.txt")
