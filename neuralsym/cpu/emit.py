@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -140,6 +141,13 @@ def _tool_versions(with_numba: bool) -> str:
 # -- objects ---------------------------------------------------------------------------------
 _lock = threading.RLock()
 _machines = threading.local()
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits until nobody compiles: the child could never use a lock that was taken, ours or
+    # llvmlite's.
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
 
 
 def compile_object(code: Code, target: Target) -> bytes:

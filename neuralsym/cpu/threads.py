@@ -7,6 +7,7 @@ microseconds, then sleep on a semaphore until the next run wakes them.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sys
 import threading
@@ -20,6 +21,8 @@ from neuralsym.cpu.driver import Driver, address_of, aligned_words
 from neuralsym.cpu.interpreter import JOB, JOB_WORDS, SEMAPHORE_BYTES, SEMAPHORES, sync_words
 from neuralsym.cpu.quota import default_threads
 from neuralsym.errors import BadAttribute
+
+log = logging.getLogger("neuralsym")
 
 __all__ = ["Team", "default_threads", "shared_team"]
 
@@ -39,6 +42,7 @@ class Team:
         self.driver = driver
         self._address = 0
         self._threads: list[threading.Thread] = []
+        self._dismiss: Any = None
         self._busy = threading.Lock()
         _teams.add(self)
 
@@ -50,12 +54,12 @@ class Team:
         if self.workers == 1 or not self._busy.acquire(blocking=False):
             return self.driver.run(frame, table, count, times=times)
         try:
-            if not self._threads:
-                self._start()
-            call = self.driver.team_calls[0]
-            return int(call(frame, table, count, times or None, self.workers, self._address))
+            if self._threads or self._start():
+                call = self.driver.team_calls[0]
+                return int(call(frame, table, count, times or None, self.workers, self._address))
         finally:
             self._busy.release()
+        return self.driver.run(frame, table, count, times=times)
 
     def close(self) -> None:
         """End the threads; a later run starts them again."""
@@ -71,28 +75,39 @@ class Team:
         self._threads = []
         self._busy = threading.Lock()
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start the threads; False, and none is left, if the system has no more."""
         driver, workers = self.driver, self.workers
         run_team, serve = driver.team_calls
         sync = aligned_words(sync_words(workers))
-        self._address = int(sync.ctypes.data)
         for name, call in (("run", driver.plain), ("run_profiled", driver.timed)):
             sync[JOB // 8 + JOB_WORDS.index(name)] = address_of(call)
-        for worker in range(1, workers):
-            if sys.platform.startswith("linux"):
-                place = self._address + SEMAPHORES + worker * SEMAPHORE_BYTES
-                ctypes.CDLL(None).sem_init(ctypes.c_void_p(place), 0, 0)
-            # A daemon: it waits in compiled code, which the end of the interpreter cannot stop.
-            thread = threading.Thread(
-                target=_serve,
-                args=(serve, sync, worker),
-                name=f"neuralsym worker {worker}",
-                daemon=True,
-            )
-            self._threads.append(thread)
-            thread.start()
-        self._dismiss: Any = weakref.finalize(self, _send_home, run_team, sync, workers)
+        self._address = int(sync.ctypes.data)
+        self._dismiss = weakref.finalize(self, _send_home, run_team, sync, workers)
         self._dismiss.atexit = False
+        threads: list[threading.Thread] = []
+        try:
+            for worker in range(1, workers):
+                if sys.platform.startswith("linux"):
+                    place = self._address + SEMAPHORES + worker * SEMAPHORE_BYTES
+                    ctypes.CDLL(None).sem_init(ctypes.c_void_p(place), 0, 0)
+                # A daemon: it waits in compiled code, which the interpreter's end cannot stop.
+                thread = threading.Thread(
+                    target=_serve,
+                    args=(serve, sync, worker),
+                    name=f"neuralsym worker {worker}",
+                    daemon=True,
+                )
+                thread.start()
+                threads.append(thread)
+        except BaseException as error:
+            self._dismiss()
+            if not isinstance(error, RuntimeError):
+                raise
+            log.warning("a run uses 1 thread, not %d: %s", workers, error)
+            return False
+        self._threads = threads
+        return True
 
 
 def _serve(serve: Any, sync: NDArray[np.int64], worker: int) -> None:

@@ -403,6 +403,15 @@ def test_functions_that_are_no_kernels(function: Any, said: str) -> None:
     assert "my_kernel" in str(caught.value)
 
 
+def test_without_numbas_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba import config
+
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    code = array_kernel(scale, [("float64", 1, "in"), ("float64", 1, "out")], name="off")
+    with pytest.raises(NoKernel, match="NUMBA_DISABLE_JIT is set"):
+        compile_one(code, Target.of(), OFF)
+
+
 def test_globals_without_a_reproducible_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "FACTOR", object())
     with pytest.raises(NoKernel, match="uses 'FACTOR', a object"):

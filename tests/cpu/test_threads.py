@@ -26,7 +26,7 @@ from neuralsym.cpu.driver import (
     take_exception,
     unpack_failure,
 )
-from neuralsym.cpu.emit import array_kernel, compile_one
+from neuralsym.cpu.emit import Code, array_kernel, compile_one
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.store import Store
 from neuralsym.cpu.threads import Team, shared_team
@@ -222,6 +222,33 @@ def test_a_forgotten_team_ends_its_threads(driver: Driver) -> None:
         assert not thread.is_alive()
 
 
+def test_without_threads_a_team_runs_alone(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started: list[threading.Thread] = []
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        real(thread)
+
+    program, x = chain(driver, 5)
+    table = program.table()
+    team = Team(WORKERS, driver)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert team.run(0, table.ctypes.data, 5) == 0
+    np.testing.assert_array_equal(x, expected(5))
+    assert "can't start new thread" in caplog.text
+    started[0].join(10)
+    assert not started[0].is_alive()
+    monkeypatch.undo()
+    assert team.run(0, table.ctypes.data, 5) == 0
+    assert threading.active_count() >= WORKERS
+    team.close()
+
+
 def test_one_team_for_all() -> None:
     driver = Driver(Target.of(), Store.of())
     assert shared_team(2, driver) is shared_team(2, Driver(Target.of(), Store.of()))
@@ -247,6 +274,31 @@ def test_a_forked_child_has_a_team_of_its_own(team: Team, driver: Driver) -> Non
     assert os.waitstatus_to_exitcode(state) == 0
     assert team.run(0, table.ctypes.data, 20) == 0
     np.testing.assert_array_equal(x, expected(20))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_child_forked_while_others_compile_can_compile() -> None:
+    store, target = Store(None), Target.of()
+
+    def compile_some() -> None:
+        for number in range(40):
+            text = f"define i32 @constant() {{ ret i32 {7000 + number} }}"
+            compile_one(Code("constant", "constant", text), target, store)
+
+    thread = threading.Thread(target=compile_some)
+    thread.start()
+    for number in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            text = f"define i32 @constant() {{ ret i32 {8000 + number} }}"
+            compile_one(Code("constant", "constant", text), target, store)
+            os._exit(0)
+        _, state = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(state) == 0
+    thread.join()
 
 
 def test_a_process_with_a_team_ends_cleanly() -> None:
