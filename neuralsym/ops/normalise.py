@@ -2,36 +2,220 @@
 
 from __future__ import annotations
 
-from neuralsym.core.op import Op
+from collections.abc import Sequence
+
+from neuralsym.core.op import Call
+from neuralsym.core.types import Shape, Size, TensorType, Type
+from neuralsym.dtypes import NumberType, from_onnx
+from neuralsym.errors import TypeMismatch
+from neuralsym.ops.base import (
+    Normalisation,
+    bad,
+    check_axis,
+    check_choice,
+    check_range,
+    check_rank,
+    same_type,
+)
+from neuralsym.ops.shapes import axes_of, check_vector, merged
 
 
-class BatchNormalization(Op):
-    """(X - mean) / sqrt(var + epsilon) * scale + B, for each channel."""
+class BatchNormalization(Normalisation):
+    """(X - mean) / sqrt(var + epsilon) * scale + B, for each channel.
+
+    In training it also gives the running mean and variance.
+    """
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_epsilon(call)
+        if "training_mode" in call.attrs:
+            check_choice(call, "training_mode", (0, 1))
+        if call.count not in (1, 3) or (call.count == 3) != bool(call.attr("training_mode")):
+            call.fail(
+                f"{call.count} outputs with training_mode={call.attr('training_mode')}: it has 1 "
+                "in inference and 3 in training",
+                bad,
+            )
+
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        x = call.shape(0)
+        channels: Size = None
+        if x is not None:
+            channels = x[1] if len(x) > 1 else 1
+            for i in (1, 2, 3, 4):
+                given = call.shape(i)
+                if given != (channels,):
+                    check_vector(call, i, channels, f"each of the {channels} channels of X")
+        if call.count == 1:
+            return [same_type(call)]
+        statistics = TensorType(call.dtype(3), (channels,))
+        return [same_type(call), statistics, statistics]
 
 
-class InstanceNormalization(Op):
+class InstanceNormalization(Normalisation):
     """Each channel of each entry less its mean, over its deviation."""
 
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_epsilon(call)
+        check_rank(call, 0, 3)
 
-class LayerNormalization(Op):
-    """The axes from `axis` on less their mean, over their deviation."""
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        x = call.shape(0)
+        if x is not None:
+            for i in (1, 2):
+                check_vector(call, i, x[1], f"each of the {x[1]} channels of input")
+        return [same_type(call)]
 
 
-class GroupNormalization(Op):
+class GroupNormalization(Normalisation):
     """Groups of channels less their mean, over their deviation."""
 
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_epsilon(call)
+        check_rank(call, 0, 2)
+        check_range(call, "num_groups", 1)
+        check_stash(call)
 
-class RMSNormalization(Op):
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        x = call.shape(0)
+        if x is not None:
+            groups = call.attrs["num_groups"]
+            if isinstance(x[1], int) and x[1] % groups:
+                call.fail(f"num_groups={groups} does not divide the {x[1]} channels of X", bad)
+            for i in (1, 2):
+                check_vector(call, i, x[1], f"each of the {x[1]} channels of X")
+        return [same_type(call)]
+
+
+class LayerNormalization(Normalisation):
+    """The axes from `axis` on less their mean, over their deviation.
+
+    The further outputs are the mean and the reciprocal of the deviation, the axes kept as 1.
+    """
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_epsilon(call)
+        check_from_axis(call)
+
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        x = call.shape(0)
+        check_scale(call, x)
+        if call.count == 1:
+            return [same_type(call)]
+        kept: Shape | None = None
+        if x is not None:
+            axis = call.attr("axis") % len(x)
+            kept = (*x[:axis], *((1,) * (len(x) - axis)))
+        statistics = TensorType(from_onnx(call.attr("stash_type")), kept)
+        return [same_type(call), statistics, statistics]
+
+
+class RMSNormalization(Normalisation):
     """The axes from `axis` on over their root mean square."""
 
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_epsilon(call)
+        check_from_axis(call)
 
-class LRN(Op):
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        check_scale(call, call.shape(0))
+        return [TensorType(call.dtype(1), call.shape(0))]
+
+
+class LRN(Normalisation):
     """Each element over a power of the sum of squares of its neighbouring channels."""
 
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_range(call, "size", 1)
+        check_rank(call, 0, 2)
 
-class MeanVarianceNormalization(Op):
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        return [same_type(call)]
+
+
+class MeanVarianceNormalization(Normalisation):
     """(X - mean) / deviation over some axes."""
 
+    @classmethod
+    def check(cls, call: Call) -> None:
+        x = call.shape(0)
+        if x is not None:
+            axes_of(call, call.attr("axes"), len(x))
 
-class LpNormalization(Op):
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        return [same_type(call)]
+
+
+class LpNormalization(Normalisation):
     """The input over its Lp norm along an axis."""
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        x = call.shape(0)
+        check_axis(call, call.attr("axis"), None if x is None else len(x))
+        check_choice(call, "p", (1, 2))
+
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type] | None:
+        return [same_type(call)]
+
+
+# -- what they share ---------------------------------------------------------------------------
+def check_epsilon(call: Call) -> None:
+    """Epsilon is a number of at least 0."""
+    if "epsilon" in call.attrs:
+        check_range(call, "epsilon", 0.0)
+
+
+def check_stash(call: Call) -> None:
+    """`stash_type` names a float type."""
+    if "stash_type" not in call.attrs:
+        return
+    try:
+        kind = from_onnx(call.attrs["stash_type"])
+    except TypeMismatch as error:
+        call.fail(f"stash_type: {error}", bad)
+    if not kind.is_float or kind not in (
+        NumberType.FLOAT32,
+        NumberType.FLOAT64,
+        NumberType.FLOAT16,
+        NumberType.BFLOAT16,
+    ):
+        call.fail(f"stash_type is {kind}; it must be a float type such as float32", bad)
+
+
+def check_from_axis(call: Call) -> None:
+    """`axis` is one of X, and `stash_type` a float type."""
+    x = call.shape(0)
+    check_axis(call, call.attr("axis"), None if x is None else len(x))
+    check_stash(call)
+
+
+def check_scale(call: Call, x: Shape | None) -> None:
+    """Scale and bias broadcast to the axes of X from `axis` on."""
+    if x is None:
+        return
+    row = x[call.attr("axis") % len(x) :]
+    for i in range(1, len(call.inputs)):
+        given = call.shape(i) if call.has(i) else None
+        if given is None or given == row:
+            continue
+        name = call.op.schema.formal_input(i).name
+        if len(given) > len(row):
+            call.fail(f"{name} has {len(given)} axes, X has {len(row)} from axis on")
+        for k in range(1, len(given) + 1):
+            if given[-k] != 1:
+                merged(call, given[-k], row[-k], f"{name} and X, axis {-k}")
