@@ -68,9 +68,9 @@ class Constant(Op):
 
 def _small(node: Node) -> NDArray[Any] | None:
     tensor: Tensor = node.attrs["value"]
-    if tensor.size <= KNOWN_LIMIT and tensor.is_drawn:
-        return tensor.value
-    return None
+    # Integers are sizes, axes, indices: inference needs them, so few are drawn for it.
+    wanted = tensor.is_drawn or tensor.dtype.is_integer
+    return tensor.value if wanted and tensor.size <= KNOWN_LIMIT else None
 
 
 def variable(
