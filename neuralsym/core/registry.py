@@ -116,10 +116,10 @@ _KINDS = {
     "GRAPHS": "a sequence of graphs",
     "TYPE_PROTO": "a type",
 }
-DTYPE_ATTRIBUTES = frozenset(
-    ["to", "dtype", "output_dtype", "output_datatype"]
-    + ["softmax_precision", "stash_type", "precision"]
-)
+DTYPE_ATTRIBUTES = {
+    *("to", "dtype", "output_dtype", "output_datatype"),
+    *("softmax_precision", "stash_type", "precision"),
+}
 """Attributes of ONNX kind INT that name a number type; they take its name or numpy's type."""
 _INT64 = range(-(2**63), 2**63)
 

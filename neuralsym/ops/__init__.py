@@ -6,16 +6,17 @@ Python (`max`, `slice`, `float`, ...) are there under that name and with an unde
 """
 
 import builtins
+from typing import Any
 
 from neuralsym.core.leaves import constant, variable
-from neuralsym.core.op import OPS
-from neuralsym.core.schema import VERSIONS
 from neuralsym.ops import (  # noqa: F401  (they define the operators)
     activation,
     attention,
+    cast,
     convolution,
     detection,
     generator,
+    helpers,
     image,
     indexing,
     linear,
@@ -27,7 +28,9 @@ from neuralsym.ops import (  # noqa: F401  (they define the operators)
     pool,
     quantize,
     reduction,
+    reshape,
     rnn,
+    selection,
     sequence,
     signal,
     tensor,
@@ -35,40 +38,43 @@ from neuralsym.ops import (  # noqa: F401  (they define the operators)
     training,
 )
 from neuralsym.ops.aliases import ALIASES
-from neuralsym.ops.functions import function_name, make_function
-from neuralsym.ops.helpers import complex_, float_, int_, ones, pi, zeros
-from neuralsym.ops.helpers import tensor as _tensor
+from neuralsym.ops.functions import (
+    function_name,
+    make_function,
+    operators,
+    outputs_counts,
+    outputs_name,
+    outputs_type,
+)
 
-_OWN_FUNCTION = ("Constant", "If", "Loop", "Scan", "SequenceMap")
-"""Operators whose functions are written by hand."""
-_OWN = {
+OWN: dict[str, Any] = {
     "variable": variable,
     "constant": constant,
-    "float_": float_,
-    "int_": int_,
-    "complex_": complex_,
-    "pi": pi,
-    "tensor": _tensor,
-    "zeros": zeros,
-    "ones": ones,
-    "float": float_,
-    "int": int_,
-    "complex": complex_,
+    "float_": helpers.float_,
+    "int_": helpers.int_,
+    "complex_": helpers.complex_,
+    "float": helpers.float_,
+    "int": helpers.int_,
+    "complex": helpers.complex_,
+    "pi": helpers.pi,
+    "tensor": helpers.tensor,
+    "zeros": helpers.zeros,
+    "ones": helpers.ones,
 }
+"""The functions that no schema makes."""
 
 
-def _all_functions() -> dict[str, object]:
-    """Every public name with its function."""
-    found: dict[str, object] = {
-        function_name(op): make_function(op)
-        for (domain, name), op in OPS.items()
-        if domain in VERSIONS and name not in _OWN_FUNCTION
-    }
+def _public() -> dict[str, Any]:
+    """Every public function by each of its names."""
+    found = {function_name(op): make_function(op) for op in operators()}
     found.update({alias: found[name] for alias, name in ALIASES.items()})
-    found.update({f"{n}_": f for n, f in found.items() if hasattr(builtins, n)})
-    found.update(_OWN)
-    return found
+    found.update({f"{name}_": f for name, f in found.items() if hasattr(builtins, name)})
+    return found | OWN
 
 
-globals().update(_all_functions())
-__all__ = sorted(n for n in _all_functions() if not hasattr(builtins, n))
+_PUBLIC = _public()
+globals().update(_PUBLIC)
+globals().update(
+    {outputs_name(op, n): outputs_type(op, n) for op in operators() for n in outputs_counts(op)}
+)
+__all__ = [name for name in _PUBLIC if not hasattr(builtins, name)]

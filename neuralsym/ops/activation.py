@@ -42,9 +42,10 @@ class PRelu(Elementwise):
     @classmethod
     def shape(cls, call: Call) -> Shape | None:
         x, both = call.shape(0), broadcast_inputs(call, (0, 1))
-        if x is not None and both is not None:
-            if len(both) > len(x) or any(a != b for a, b in _aligned(x, both)):
-                call.fail("slope must broadcast to the shape of X, not beyond it")
+        if x is None or both is None:
+            return x
+        if len(both) > len(x) or any(a != b for a, b in _aligned(x, both)):
+            call.fail("slope must broadcast to the shape of X, not beyond it")
         return x
 
     @staticmethod

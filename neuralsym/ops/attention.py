@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neuralsym.core.op import Call
-from neuralsym.core.types import Size, TensorType, Type
+from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.ops.base import (
     Contraction,
     bad,
@@ -59,10 +59,9 @@ class Attention(Contraction):
         total: Size = length
         if call.has(4):
             total = None if past is None or past[2] is None or length is None else past[2] + length
-        y = (batch, q_heads, q_length, v_size)
+        y: Shape = (batch, q_heads, q_length, v_size)
         if len(q) == 3:
-            wide = None if v_size is None else q_heads * v_size
-            y = (batch, q_length, wide)
+            y = (batch, q_length, None if v_size is None else call.attr("q_num_heads") * v_size)
         t1, t2 = call.dtype(0), call.dtype(2)
         return [
             TensorType(t1, y),

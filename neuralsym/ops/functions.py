@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from neuralsym.core.op import Op, snake_case
+from neuralsym.core.op import OPS, Op, snake_case
 from neuralsym.core.registry import DTYPE_ATTRIBUTES, apply
-from neuralsym.core.schema import AttributeSpec, Formal, onnx_type_name
+from neuralsym.core.schema import VERSIONS, AttributeSpec, Formal, onnx_type_name
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import BadAttribute, TypeMismatch, at_line, did_you_mean, user_line
@@ -43,7 +43,7 @@ def arguments(op: type[Op]) -> list[Argument]:
     found: list[Argument] = []
     for place, formal in enumerate(schema.inputs):
         if formal.kind == "variadic":
-            default = () if place >= schema.minimum_inputs else _EMPTY
+            default: Any = () if place >= schema.minimum_inputs else _EMPTY
             found.append(Argument("inputs", "inputs", True, default, formal=formal))
         else:
             default = _EMPTY if formal.kind == "single" else None
@@ -92,13 +92,24 @@ def output_fields(op: type[Op], count: int) -> list[str]:
     return [snake_case(f.name) for f in op.schema.outputs[:count]]
 
 
-@cache
-def outputs_type(op: type[Op], count: int) -> type[tuple[Symbol, ...]]:
+def outputs_type(op: type[Op], count: int) -> Callable[..., tuple[Symbol, ...]]:
     """The NamedTuple of the first `count` outputs: `MaxPoolOutputs(y, indices)`."""
-    made = namedtuple(outputs_name(op, count), output_fields(op, count))  # type: ignore[misc]
-    made.__module__ = "neuralsym.ops"
-    made.__doc__ = f"The outputs of {op.__name__}."
+    made: Callable[..., tuple[Symbol, ...]] = _outputs_type(
+        outputs_name(op, count), tuple(output_fields(op, count))
+    )
     return made
+
+
+@cache
+def _outputs_type(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields, module="neuralsym.ops")
+
+
+def outputs_counts(op: type[Op]) -> list[int]:
+    """For how many outputs the function gives a NamedTuple."""
+    if variadic_output(op):
+        return []
+    return list(range(max(required_outputs(op), 2), op.schema.maximum_outputs + 1))
 
 
 def outputs_name(op: type[Op], count: int) -> str:
@@ -128,6 +139,17 @@ _COUNTS: dict[str, Callable[[Mapping[str, Any]], int | None]] = {
     "Momentum": _count_steps(2, 3),
 }
 """How many outputs an operator of variadic output has, told by its arguments."""
+
+
+HAND_WRITTEN = ("Constant", "If", "Loop", "Scan", "SequenceMap")
+"""Operators whose functions are written by hand: they take Python values or functions."""
+
+
+def operators() -> list[type[Op]]:
+    """The ONNX operators whose functions are made here, in the order of their definition."""
+    return [
+        o for (domain, name), o in OPS.items() if domain in VERSIONS and name not in HAND_WRITTEN
+    ]
 
 
 # -- the function ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import operator
 from functools import reduce
 
 from neuralsym.core import scalar as s
+from neuralsym.core.dim import DimLike
 from neuralsym.core.op import Call
 from neuralsym.core.scalar import Expr, Scalar, argument, cast
 from neuralsym.core.symbol import Node
@@ -146,7 +147,7 @@ class Max(Elementwise):
     commutative = True
 
     @staticmethod
-    def on_sizes(*sizes: s.Number) -> s.Number:
+    def on_sizes(*sizes: DimLike) -> DimLike:
         return reduce(size_maximum, sizes)
 
     @staticmethod
@@ -160,7 +161,7 @@ class Min(Elementwise):
     commutative = True
 
     @staticmethod
-    def on_sizes(*sizes: s.Number) -> s.Number:
+    def on_sizes(*sizes: DimLike) -> DimLike:
         return reduce(size_minimum, sizes)
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from neuralsym.core.op import Call
-from neuralsym.core.types import Size, TensorType, Type
+from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.ops.base import Recurrence, bad, check_choice, check_range, check_rank
 
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
@@ -59,6 +59,8 @@ class Recurrent(Recurrence, abstract=True):
             batch, time = (x[0], x[1]) if call.attr("layout") else (x[1], x[0])
             if isinstance(x[2], int):
                 _agree(call, "W has {0} columns, X has {1} features", w, 2, x[2])
+        y: Shape
+        state: Shape
         if call.attr("layout"):
             y = (batch, time, count, hidden)
             state = (batch, count, hidden)
@@ -81,7 +83,7 @@ def directions(call: Call) -> int:
     return 2 if call.attr("direction") == "bidirectional" else 1
 
 
-def _agree(call: Call, words: str, shape: tuple[Size, ...] | None, axis: int, wanted: int) -> None:
+def _agree(call: Call, words: str, shape: Shape | None, axis: int, wanted: int) -> None:
     if shape is not None and isinstance(shape[axis], int) and shape[axis] != wanted:
         call.fail(words.format(shape[axis], wanted))
 
