@@ -12,25 +12,31 @@ import ctypes
 import hashlib
 import importlib.util
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from neuralsym.cpu.arrays import Operand, Scalar, array_ir, check_operand, fingerprint
 from neuralsym.cpu.loader import loaded, resolvable
 from neuralsym.cpu.machine import Target, binding
 from neuralsym.cpu.quota import default_threads
 from neuralsym.cpu.store import Store
-from neuralsym.errors import NeuralsymError, NoKernel
+from neuralsym.errors import NoKernel
 
 ABI_VERSION = 1
 """Raised whenever the kernel ABI or the form of a descriptor changes."""
 
 KEY_LENGTH = 40
+
+CALL = re.compile(r"^\s+(?:callq?|jmpq?|bl?)\s+([A-Za-z_]\w*)(?:@PLT)?$", re.MULTILINE)
+"""A call of another function, in assembly."""
+
+Form = TypeVar("Form", bytes, str)
 
 
 class Progress(Protocol):
@@ -156,6 +162,16 @@ def compile_object(code: Code, target: Target) -> bytes:
     NoKernel, naming the kernel, if its source is not valid, or if it needs functions that are
     nowhere in a process of ours.
     """
+    return _compiled(code, target, _emitted)
+
+
+def assembly(code: Code, target: Target) -> str:
+    """The assembly text of one kernel, to read. Raises as `compile_object` does."""
+    return _compiled(code, target, lambda machine, module: str(machine.emit_assembly(module)))
+
+
+def _compiled(code: Code, target: Target, emit: Callable[[Any, Any], Form]) -> Form:
+    """`emit(machine, module)` of the kernel's module, as it is after its passes."""
     text = code.ir()
     # LLVM's target machines and contexts are one thread's each.
     machines: dict[Any, Any] = _machines.__dict__
@@ -166,7 +182,7 @@ def compile_object(code: Code, target: Target) -> bytes:
         with closing(binding().parse_assembly(text, context)) as module:
             _optimize(code, module, target, machine)
             _check_symbols(code, module)
-            return _emitted(machine, module)
+            return emit(machine, module)
     except RuntimeError as error:
         raise NoKernel(f"kernel {code.name} is not valid LLVM IR: {error}") from error
     finally:
@@ -273,7 +289,7 @@ def compile_all(
             else:
                 ready(key, found)
         for key, made in _made(missing, target, threads):
-            ready(key, _load_new(key, wanted[key], made, store))
+            ready(key, _load_new(key, wanted[key], target, made, store))
     return addresses
 
 
@@ -326,11 +342,18 @@ def _made(
             yield key, compile_object(code, target)
 
 
-def _load_new(key: str, code: Code, made: bytes, store: Store) -> int:
+def _load_new(key: str, code: Code, target: Target, made: bytes, store: Store) -> int:
     try:
         address = loaded(key, code.symbol, made)
     except RuntimeError as error:
-        raise NeuralsymError(f"kernel {code.name} cannot be loaded: {error}") from error
+        # Some instructions become calls only when code is generated, such as half to float
+        # before F16C; the linker does not say which.
+        called = set(CALL.findall(assembly(code, target)))
+        lacking = ", ".join(sorted(name for name in called if not resolvable(name)))
+        raise NoKernel(
+            f"kernel {code.name} cannot be loaded on {target.isa}"
+            + (f", for no library of the process has {lacking}" if lacking else f": {error}")
+        ) from error
     # Stored only after it has loaded, so that a bad object is never found again.
     store.put(key, made)
     return address

@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 from neuralsym.cpu import emit
 from neuralsym.cpu.arrays import RAISED
 from neuralsym.cpu.driver import Kernel
-from neuralsym.cpu.emit import Code, array_kernel, compile_all, compile_object, compile_one
+from neuralsym.cpu.emit import (
+    Code,
+    array_kernel,
+    assembly,
+    compile_all,
+    compile_object,
+    compile_one,
+)
 from neuralsym.cpu.ir import Module
+from neuralsym.cpu.loader import resolvable
 from neuralsym.cpu.machine import Target, host_isas
 from neuralsym.cpu.store import Store
 from neuralsym.errors import BadAttribute, NoKernel
@@ -144,6 +152,25 @@ def test_every_instruction_set_of_the_machine_runs(isa: Any) -> None:
     np.testing.assert_array_equal(out, 2 * x)
 
 
+def test_calls_that_only_the_code_generator_makes() -> None:
+    if resolvable("__divtf3"):
+        pytest.skip("some library of this process divides quadruple floats")
+    text = """
+define i32 @k(ptr %frame, ptr %desc, i32 %worker, i32 %workers) {
+  %x = load fp128, ptr %desc
+  %y = fdiv fp128 %x, %x
+  store fp128 %y, ptr %desc
+  ret i32 0
+}
+"""
+    with pytest.raises(NoKernel, match="kernel wide cannot be loaded on .* has __divtf3"):
+        compile_one(Code("wide", "k", text), Target.of(), OFF)
+
+
+def test_the_assembly_can_be_read() -> None:
+    assert "ret" in assembly(returning(3), Target.of())
+
+
 # -- the store -------------------------------------------------------------------------------
 def test_an_object_that_does_not_load_is_made_again(tmp_path: Path) -> None:
     store, target, code = Store(tmp_path), Target.of(), returning(21)
@@ -181,6 +208,23 @@ print(call(2.0), [round(v, 6) for v in out], call(0.0), "numba" in sys.modules)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout == "[0, 0] [2.0, 5.436564, 14.778112, 40.171074] [-1, -1] False\n"
+
+
+def test_processes_that_compile_at_the_same_time(tmp_path: Path) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_emit import *
+codes = [returning(number) for number in range(50, 60)]
+found = compile_all(codes, Target.of(), Store(Path({str(tmp_path)!r})))
+print([call(found[code.key(Target.of())]) for code in codes] == list(range(50, 60)))
+"""
+    running = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert [process.communicate(timeout=60)[0] for process in running] == ["True\n"] * 3
+    assert len(list(tmp_path.iterdir())) == Store(tmp_path).info().entries == 10
 
 
 def test_many_threads_get_the_same_addresses(tmp_path: Path) -> None:
