@@ -163,7 +163,7 @@ define i32 @k(ptr %frame, ptr %desc, i32 %worker, i32 %workers) {
   ret i32 0
 }
 """
-    with pytest.raises(NoKernel, match="kernel wide cannot be loaded on .* has __divtf3"):
+    with pytest.raises(NoKernel, match=r"kernel wide cannot be loaded on .* has __divtf3"):
         compile_one(Code("wide", "k", text), Target.of(), OFF)
 
 
