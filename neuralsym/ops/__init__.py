@@ -8,7 +8,6 @@ Python (`max`, `slice`, `float`, ...) are there under that name and with an unde
 import builtins
 from typing import Any
 
-from neuralsym.core.leaves import constant, variable
 from neuralsym.ops import (  # noqa: F401  (they define the operators)
     activation,
     attention,
@@ -47,29 +46,13 @@ from neuralsym.ops.functions import (
     outputs_type,
 )
 
-OWN: dict[str, Any] = {
-    "variable": variable,
-    "constant": constant,
-    "float_": helpers.float_,
-    "int_": helpers.int_,
-    "complex_": helpers.complex_,
-    "float": helpers.float_,
-    "int": helpers.int_,
-    "complex": helpers.complex_,
-    "pi": helpers.pi,
-    "tensor": helpers.tensor,
-    "zeros": helpers.zeros,
-    "ones": helpers.ones,
-}
-"""The functions that no schema makes."""
-
 
 def _public() -> dict[str, Any]:
     """Every public function by each of its names."""
     found = {function_name(op): make_function(op) for op in operators()}
     found.update({alias: found[name] for alias, name in ALIASES.items()})
     found.update({f"{name}_": f for name, f in found.items() if hasattr(builtins, name)})
-    return found | OWN
+    return found | helpers.FUNCTIONS
 
 
 _PUBLIC = _public()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from neuralsym.core.leaves import constant
+from neuralsym.core.leaves import constant, variable
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import as_shape
@@ -107,3 +107,20 @@ def _filled(
         return np.full(sizes, scalar, kind.numpy)
 
     return constant(Tensor(kind, tuple(sizes), make), name=name)
+
+
+FUNCTIONS: dict[str, Callable[..., Symbol]] = {
+    "variable": variable,
+    "constant": constant,
+    "float_": float_,
+    "int_": int_,
+    "complex_": complex_,
+    "float": float_,
+    "int": int_,
+    "complex": complex_,
+    "pi": pi,
+    "tensor": tensor,
+    "zeros": zeros,
+    "ones": ones,
+}
+"""The functions of leaves by each of their names."""
