@@ -7,13 +7,16 @@ the user's own code, what was expected, what came, and how to mend it.
 from __future__ import annotations
 
 import difflib
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGE = str(Path(__file__).resolve().parent)
-ZOO = str(Path(__file__).resolve().parent.parent / "zoo")
+PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+ZOO = str(Path(__file__).resolve().parent.parent / "zoo") + os.sep
 
 
 class NeuralsymError(Exception):
@@ -70,8 +73,24 @@ class Where(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
+ORIGIN: ContextVar[Where | None] = ContextVar("origin", default=None)
+
+
+@contextmanager
+def acting_for(where: Where | None) -> Iterator[None]:
+    """Count what is made inside as made at `where`: a pass acts for the user's original line."""
+    token = ORIGIN.set(where)
+    try:
+        yield
+    finally:
+        ORIGIN.reset(token)
+
+
 def user_line() -> Where | None:
     """The innermost line on the stack that is not neuralsym's own."""
+    origin = ORIGIN.get()
+    if origin is not None:
+        return origin
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

@@ -196,7 +196,7 @@ class Graph:
             for old, symbol in zip(node.outputs, outputs, strict=False):
                 if symbol is not old:
                     new[old] = symbol
-        return self._with(new)
+        return self.rewired(new)
 
     def map_bodies(self, change: Callable[[Graph], Graph]) -> Graph:
         """The graph with each body changed by a function of graphs, which keeps its signature."""
@@ -205,7 +205,7 @@ class Graph:
             made = renewed(self._with_bodies(node, change), new)
             if made is not node:
                 new.update(zip(node.outputs, made.outputs, strict=True))
-        return self._with(new)
+        return self.rewired(new)
 
     def _with_bodies(self, node: Node, change: Callable[[Graph], Graph]) -> Node:
         """The node with changed bodies; itself if none changes."""
@@ -227,10 +227,14 @@ class Graph:
             if made is not node:
                 for old, symbol in zip(node.outputs, made.outputs, strict=True):
                     new.setdefault(old, symbol)
-        return self._with(new)
+        return self.rewired(new)
 
-    def _with(self, new: Mapping[Symbol, Symbol]) -> Graph:
-        """This graph with symbols renewed; the names of all that is kept or rebuilt stay."""
+    def rewired(self, new: Mapping[Symbol, Symbol]) -> Graph:
+        """The graph whose outputs and updates are looked up in `new`, which holds whatever changed.
+
+        Unlike `replace`, it rebuilds nothing: what uses a changed symbol is in `new` itself. What
+        stands in a node's place takes its name. The graph itself where nothing changed.
+        """
         new = {old: symbol for old, symbol in new.items() if symbol is not old}
         if not new:
             return self

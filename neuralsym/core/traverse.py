@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LEAVES = (Variable, Weight, Constant)
 
 
-def topological(roots: Iterable[Node], stop: Collection[Symbol] = ()) -> Iterator[Node]:
+def topological(roots: Iterable[Node], stop: Container[Symbol] = ()) -> Iterator[Node]:
     """Every node behind `roots`, each after what it needs; nothing behind the symbols of `stop`."""
     done: set[Node] = set()
     for root in roots:
