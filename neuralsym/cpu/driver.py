@@ -122,8 +122,9 @@ class Driver:
     @cached_property
     def team_calls(self) -> tuple[Any, Any]:
         """`run_team` and `serve` of interpreter.py, for a Team."""
-        codes = [team_code(self.target), serve_code(self.target)]
-        team, serve = compile_all(codes, self.target, self.store).values()
+        codes = (team_code(self.target), serve_code(self.target))
+        made = compile_all(codes, self.target, self.store)
+        team, serve = (made[code.key(self.target)] for code in codes)
         return _RunTeam(team), _Serve(serve)
 
 

@@ -266,9 +266,9 @@ def compile_all(
 ) -> dict[str, int]:
     """The address of each kernel by its key: loaded already, from the store, or compiled now.
 
-    Equal kernels are made once; each is loaded once in the life of the process and never
-    unloaded. Safe to call from many threads. At most `threads` compile (None: what the process
-    may use). NoKernel, naming the kernel, for one that fails.
+    The keys are in the order of `codes`. Equal kernels are made once; each is loaded once in the
+    life of the process and never unloaded. Safe to call from many threads. At most `threads`
+    compile (None: what the process may use). NoKernel, naming the kernel, for one that fails.
     """
     wanted: dict[str, Code] = {}
     for code in codes:
@@ -290,7 +290,8 @@ def compile_all(
                 ready(key, found)
         for key, made in _made(missing, target, threads):
             ready(key, _load_new(key, wanted[key], target, made, store))
-    return addresses
+    # In the order of the codes, not in that of their being ready.
+    return {key: addresses[key] for key in wanted}
 
 
 def compile_one(code: Code, target: Target, store: Store) -> int:

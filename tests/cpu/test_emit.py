@@ -84,6 +84,22 @@ def test_equal_kernels_are_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert store.info().entries == 2
 
 
+def test_addresses_are_in_the_order_of_the_codes() -> None:
+    # The first takes much longer than the others, which are ready before it.
+    module = Module()
+    f = module.function("long")
+    value = f.word(0)
+    for _ in range(3000):
+        value = f.add(f.mul(value, 3), value)
+    f.do("ret i32 100")
+    slow = Code("slow", "long", str(module))
+    codes = [slow, *(returning(number, "quick") for number in range(101, 104))]
+    target = Target.of()
+    found = compile_all(codes, target, OFF, threads=2)
+    assert list(found) == [code.key(target) for code in codes]
+    assert [call(address) for address in found.values()] == [100, 101, 102, 103]
+
+
 def test_the_key_is_of_text_symbol_level_and_machine() -> None:
     target = Target.of()
     code = returning(0)
