@@ -7,19 +7,17 @@ its weights: applied twice it shares them, while each call of the factory makes 
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
-from neuralsym.core.scope import CURRENT, Scope, check_name
+from neuralsym.core.scope import CURRENT, Scope
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute, OpError, ShapeMismatch, at_line, user_line
+from neuralsym.errors import OpError, ShapeMismatch, at_line, user_line
 
 P = ParamSpec("P")
-A = TypeVar("A")
-B = TypeVar("B")
+A = TypeVar("A", contravariant=True)
+B = TypeVar("B", covariant=True)
 C = TypeVar("C")
 
 
@@ -37,11 +35,12 @@ class State:
 class Frame:
     """One application of a layer that is under way."""
 
-    __slots__ = ("given", "next_child", "outer", "state")
+    __slots__ = ("given", "next_child", "outer", "scoped", "state")
 
-    def __init__(self, state: State, outer: Frame | None) -> None:
+    def __init__(self, state: State, outer: Frame | None, scoped: bool) -> None:
         self.state = state
         self.outer = outer
+        self.scoped = scoped
         self.given: dict[Layer[Any, Any], State] = {}
         self.next_child = 0
 
@@ -62,7 +61,7 @@ FRAME: ContextVar[Frame | None] = ContextVar("frame", default=None)
 class Layer(Generic[A, B]):
     """Something that a pipe applies: `x | layer`, or `layer(x)`; `f | g` is a layer again."""
 
-    __array_ufunc__ = None
+    __array_ufunc__ = None  # so that `ndarray | layer` asks the layer
 
     def __init__(
         self,
@@ -70,32 +69,41 @@ class Layer(Generic[A, B]):
         kind: str,
         name: str | None = None,
         settings: str = "",
+        *,
         scoped: bool = True,
+        again: Callable[[], Layer[A, B]] | None = None,
+        steps: tuple[Callable[[Any], Any], ...] = (),
     ) -> None:
         self.function = function
         self.kind = kind
         self.name = name
         self.settings = settings
         self.scoped = scoped
+        self.again = again
+        self.steps = steps
         self.state = State()
         self.made_in = FRAME.get()
 
     def __call__(self, x: A) -> B:
-        outer = FRAME.get()
-        inside = outer is not None and self.made_in is outer
-        state = outer.child(self) if inside and outer is not None else self.state
-        if not self.scoped:
-            return self.function(x)
+        outer = home = FRAME.get()
+        while home is not None and home is not self.made_in:
+            home = home.outer
+        state = self.state if home is None else home.child(self)
+        frame = FRAME.set(Frame(state, outer, self.scoped))
+        try:
+            return self._in_scope(state, x) if self.scoped else self.function(x)
+        finally:
+            FRAME.reset(frame)
+
+    def _in_scope(self, state: State, x: A) -> B:
         if state.scope is None:
             state.scope = Scope(self.kind, self.name, CURRENT.get())
-        frame = FRAME.set(Frame(state, outer))
         scope = CURRENT.set(state.scope)
         try:
             result = self.function(x)
         except OpError as error:
             raise self._named(error) from None
         finally:
-            FRAME.reset(frame)
             CURRENT.reset(scope)
         if isinstance(result, Symbol) and state.scope.result is None:
             node = result.node
@@ -105,7 +113,10 @@ class Layer(Generic[A, B]):
 
     def _named(self, error: OpError) -> OpError:
         """The error with this layer's name before it, once for each layer that it passes."""
-        made = type(error)(f"{self}: {error}")
+        text = f"{self}: {error}"
+        if "\n  at " not in text:
+            text += at_line(user_line())
+        made = type(error)(text)
         made.__cause__ = error.__cause__
         return made.with_traceback(error.__traceback__)
 
@@ -115,16 +126,17 @@ class Layer(Generic[A, B]):
     def __or__(self, after: Callable[[B], C]) -> Layer[A, C]:
         if not callable(after):
             return NotImplemented
-        label = str(after) if isinstance(after, Layer) else getattr(after, "__name__", "function")
-        return Layer(lambda x: after(self(x)), f"{self} | {label}", scoped=False)
+        return sequence((*(self.steps or (self,)), after))
 
     def copy(self) -> Layer[A, B]:
-        """The same settings with weights of its own."""
-        return Layer(self.function, self.kind, self.name, self.settings, self.scoped)
+        """The same settings with weights of its own, in the layers that it is made of too."""
+        if self.again is not None:
+            return self.again()
+        return Layer(self.function, self.kind, self.name, self.settings, scoped=self.scoped)
 
     def __str__(self) -> str:
-        if not self.scoped:
-            return self.kind
+        if self.steps:
+            return " | ".join(map(label, self.steps))
         name = f" {self.name!r}" if self.name else ""
         return f"{self.kind}({self.settings}){name}"
 
@@ -139,142 +151,92 @@ class Layer(Generic[A, B]):
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_operator
     __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _no_operator
+    __pow__ = __rpow__ = _no_operator
 
 
-class Factory(Generic[A, P, B]):
-    """A layer's function with its settings still open."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, function: Callable[Concatenate[A, P], B]) -> None:
-        functools.update_wrapper(self, function)
-        self.function = function
-        self.signature = inspect.signature(function)
-        first, *rest = self.signature.parameters.values()
-        self.__signature__ = self.signature.replace(parameters=rest)
-        self.flows_many = "Sequence" in str(first.annotation)
-        self.needed = [
-            p.name
-            for p in rest
-            if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        ]
-
-    @property
-    def kind(self) -> str:
-        return self.function.__name__.rstrip("_")
-
-    def __call__(self, *args: Any, **settings: Any) -> Any:
-        if len(args) == 1 and not settings and self._flows(args[0]):
-            if self.needed:
-                raise TypeError(
-                    f"{self.kind}() takes settings, not a Symbol: write "
-                    f"x | {self.kind}({', '.join(self.needed)}){at_line(user_line())}"
-                )
-            return self._make((), {})(args[0])
-        return self._make(args, settings)
-
-    def __ror__(self, x: Any) -> Any:
-        return self(x)
-
-    def __or__(self, after: Callable[[Any], Any]) -> Any:
-        if self.needed:
-            raise TypeError(f"{self.kind} needs settings: {self.kind}({', '.join(self.needed)})")
-        return self._make((), {}) | after
-
-    def _flows(self, x: object) -> bool:
-        if isinstance(x, Symbol):
-            return True
-        many = isinstance(x, (tuple, list)) and bool(x)
-        return many and all(isinstance(s, Symbol) for s in cast("Sequence[object]", x))
-
-    def _make(self, args: tuple[Any, ...], settings: dict[str, Any]) -> Layer[Any, Any]:
-        hint = _refused_kernel(self.kind, args)
-        if hint:
-            raise BadAttribute(f"{hint}{at_line(user_line())}")
-        try:
-            bound = self.signature.bind(None, *args, **settings)
-        except TypeError as error:
-            raise TypeError(
-                f"{self.kind}{self.__signature__}: {_settings_error(error, self, settings)}"
-                f"{at_line(user_line())}"
-            ) from None
-        name = bound.arguments.get("name")
-        check_name(name)
-        words = [repr(a) for a in args] + [
-            f"{k}={getattr(v, '__name__', None) or repr(v)}"
-            for k, v in settings.items()
-            if k != "name"
-        ]
-
-        def function(x: Any) -> Any:
-            if self.flows_many and isinstance(x, Symbol):
-                raise TypeError(
-                    f"{self.kind} takes several symbols, not one: write "
-                    f"(a, b) | {self.kind}(...) or x | fork(f, g) | {self.kind}(...)"
-                    f"{at_line(user_line())}"
-                )
-            if not self.flows_many and isinstance(x, (tuple, list)):
-                raise TypeError(
-                    f"{self.kind} takes one symbol, not {len(x)}: join them by concat() or add(), "
-                    f"or use parallel(f, g){at_line(user_line())}"
-                )
-            return self.function(x, *args, **settings)
-
-        return Layer(function, self.kind, name, ", ".join(words))
+# -- layers made of layers ---------------------------------------------------------------------
+def label(part: object) -> str:
+    """How a part of a layer is called in messages."""
+    return str(part) if isinstance(part, Layer) else getattr(part, "__name__", "function")
 
 
-def _settings_error(
-    error: TypeError, factory: Factory[Any, Any, Any], given: dict[str, Any]
-) -> str:
-    from neuralsym.errors import did_you_mean
-
-    names = list(factory.__signature__.parameters)
-    for name in given:
-        if name not in names:
-            return f"it has no setting {name!r}{did_you_mean(name, names)}"
-    return str(error)
+def fresh(part: Any) -> Any:
+    """A layer with weights of its own; anything else as it is."""
+    if isinstance(part, Layer):
+        return part.copy()
+    if isinstance(part, (tuple, list)):
+        return type(part)(map(fresh, part)) if type(part) in (tuple, list) else part
+    return part
 
 
-def _refused_kernel(kind: str, args: tuple[Any, ...]) -> str:
-    """The seed wrote conv2d [|o;i;h;w|] [|s;s|]; say what to write for it here."""
-    window = kind.startswith(("conv", "transpose_conv")) and args
-    if not window or not isinstance(args[0], (list, tuple)) or len(args[0]) < 3:
-        return ""
-    out, _, *sizes = args[0]
-    strides = f", strides={tuple(args[1])}" if len(args) > 1 else ""
-    return (
-        f"{kind} takes filters and kernel_size, not a whole kernel shape: write "
-        f"{kind}({out}, {tuple(sizes)}{strides}); input channels are known from the pipe"
+def settled(part: Any, taker: str) -> Callable[[Any], Any]:
+    """A part as something to call: `relu` without parentheses becomes a layer here, once.
+
+    Raises TypeError where it is none: a value, or a layer whose settings are missing.
+    """
+    from neuralsym.layers.factory import Factory
+
+    if isinstance(part, Factory):
+        return part.bare()
+    if isinstance(part, Symbol) or not callable(part):
+        raise TypeError(
+            f"{taker} takes layers or functions of a symbol, not {type(part).__name__}"
+            f"{at_line(user_line())}"
+        )
+    found: Callable[[Any], Any] = part
+    return found
+
+
+def combine(
+    kind: str,
+    parts: Sequence[Callable[[Any], Any]],
+    build: Callable[[tuple[Callable[[Any], Any], ...]], Callable[[Any], Any]],
+) -> Layer[Any, Any]:
+    """A layer made of others, without a name of its own; its copy has copies of the parts."""
+    made = tuple(settled(p, kind) for p in parts)
+    return Layer(
+        build(made),
+        kind,
+        settings=", ".join(map(label, made)),
+        scoped=False,
+        again=lambda: combine(kind, [fresh(p) for p in made], build),
     )
 
 
-def layer(function: Callable[Concatenate[A, P], B]) -> Callable[P, Layer[A, B]]:
-    """Make a layer of a function: its first parameter flows, the others are its settings.
+def sequence(parts: Sequence[Callable[[Any], Any]]) -> Layer[Any, Any]:
+    """The parts one after another; flat, so that a long pipe of layers is not a deep one."""
+    steps = tuple(settled(p, "a pipe of layers") for p in parts)
 
-    A parameter `name` of the function is the layer's name: `@layer` reads it and scopes by it.
-    """
-    return cast("Callable[P, Layer[A, B]]", Factory(function))
+    def run(x: Any) -> Any:
+        for step in steps:
+            x = step(x)
+        return x
+
+    return Layer(
+        run,
+        "chain",
+        scoped=False,
+        again=lambda: sequence([fresh(s) for s in steps]),
+        steps=steps,
+    )
 
 
-class Plain(Generic[A, P, B]):
+class Plain(Protocol[A, P, B]):
     """The type of a layer that needs no settings: `x | relu` as well as `x | relu()`."""
 
+    __name__: str
+
     @overload
-    def __call__(self, x: A, /) -> B: ...
+    def __call__(self, x: A, /, *args: P.args, **settings: P.kwargs) -> B: ...
     @overload
     def __call__(self, *args: P.args, **settings: P.kwargs) -> Layer[A, B]: ...
-    def __call__(self, *args: Any, **settings: Any) -> Any:
-        raise NotImplementedError
 
-    def __ror__(self, x: A) -> B:
-        raise NotImplementedError
+    def __ror__(self, x: A, /) -> B: ...
 
-
-def plain_layer(function: Callable[Concatenate[A, P], B]) -> Plain[A, P, B]:
-    """`@layer` for a function whose settings all have defaults: usable without parentheses."""
-    return cast("Plain[A, P, B]", Factory(function))
+    def __or__(self, after: Callable[[B], C], /) -> Layer[A, C]: ...
 
 
+# -- what authors of layers check --------------------------------------------------------------
 def require_shape(x: Symbol, rank: int | None = None, axis: int | None = None) -> tuple[Any, ...]:
     """The shape of x, of that rank, with a fixed size along `axis`; ShapeMismatch otherwise."""
     shape = x.shape
@@ -283,6 +245,8 @@ def require_shape(x: Symbol, rank: int | None = None, axis: int | None = None) -
     if rank is not None and len(shape) != rank:
         hint = "; is the batch axis missing?" if len(shape) == rank - 1 else ""
         raise ShapeMismatch(f"takes an input of rank {rank}, came {x.type}{hint}")
+    if axis is not None and not -len(shape) <= axis < len(shape):
+        raise ShapeMismatch(f"its input has no axis {axis}, came {x.type}")
     if axis is not None and not isinstance(shape[axis], int):
         raise ShapeMismatch(
             f"needs a fixed size along axis {axis} for its weights, came {x.type}; give input() "

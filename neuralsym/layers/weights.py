@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import make_weight
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.dtypes import NumberType, number_type
-from neuralsym.errors import BadAttribute, ShapeMismatch
-from neuralsym.layers.base import FRAME
+from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, user_line
+from neuralsym.layers.base import FRAME, Frame
 from neuralsym.layers.initializers import Fans, Initializer, get
 
-Init = str | Initializer | Callable[..., Any] | NDArray[Any]
+Init: TypeAlias = str | float | Initializer | Callable[[tuple[int, ...]], ArrayLike] | NDArray[Any]
+"""How a weight begins: an initializer or its name, a number, a function of the shape, an array."""
 
 
 class InitialTensor(Tensor):
@@ -61,13 +62,18 @@ def weight(
 ) -> Symbol:
     """A weight of the layer that is being applied; the same one at each application.
 
-    name: unique within the layer, such as "kernel"; init: an initializer, its name, or an array.
-    Raises BadAttribute outside a layer, ShapeMismatch when a shared layer is applied to another
-    shape.
+    name: unique within the layer, such as "kernel"; init: an initializer, its name, or an array;
+    fans: what the function of that name in `initializers` gives, for initializers that scale.
+    Raises BadAttribute outside a layer, ShapeMismatch for a size that is not fixed and when a
+    shared layer is applied to another shape.
     """
-    frame = FRAME.get()
-    if frame is None:
-        raise BadAttribute(f"weight({name!r}) belongs inside a function with @layer")
+    frame = _owner(name)
+    for size in shape:
+        if not hasattr(size, "__index__"):
+            raise ShapeMismatch(
+                f"weight {name!r} of shape ({', '.join(map(str, shape))}) needs fixed sizes; give "
+                "input() a number there"
+            )
     shape = tuple(int(d) for d in shape)
     found = frame.state.weights.get(name)
     if found is not None:
@@ -89,6 +95,18 @@ def weight(
         initial.node = made.node
     frame.state.weights[name] = made
     return made
+
+
+def _owner(name: str) -> Frame:
+    """The layer under way that a weight belongs to: fork, chain and their like have none."""
+    frame = FRAME.get()
+    while frame is not None and not frame.scoped:
+        frame = frame.outer
+    if frame is None:
+        raise BadAttribute(
+            f"weight({name!r}) belongs inside a function with @layer{at_line(user_line())}"
+        )
+    return frame
 
 
 def seed_weights(graph: Graph, seed: int) -> Graph:

@@ -1,0 +1,241 @@
+"""Layers, chained by `|` from `input` to `get_network`.
+
+Both `from neuralsym.layers import *` and `import neuralsym.layers as nn` are meant to be written;
+the first takes the names of `__all__` and nothing else (of Python's own names it hides `input`).
+
+    net = input(("N", 3, 32, 32)) | conv2d(32, 3) | relu | flatten() | dense(10) | get_network()
+"""
+
+from neuralsym.core.scope import scope
+from neuralsym.layers import initializers
+from neuralsym.layers.activation import (
+    activation,
+    celu,
+    elu,
+    exponential,
+    gelu,
+    glu,
+    hard_shrink,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    log_softmax,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_shrink,
+    softmax,
+    softplus,
+    softsign,
+    sparse_plus,
+    sparse_sigmoid,
+    sparsemax,
+    squareplus,
+    swish,
+    tanh,
+    tanh_shrink,
+    threshold,
+    thresholded_relu,
+)
+from neuralsym.layers.base import Layer, Plain, require_shape
+from neuralsym.layers.combine import chain, fork, lambda_, parallel, residual
+from neuralsym.layers.convolution import conv1d, conv2d, conv3d
+from neuralsym.layers.convolution_transpose import (
+    transpose_conv1d,
+    transpose_conv2d,
+    transpose_conv3d,
+)
+from neuralsym.layers.dense import dense, embedding, fully_connected, linear
+from neuralsym.layers.depthwise import (
+    depthwise_conv1d,
+    depthwise_conv2d,
+    separable_conv1d,
+    separable_conv2d,
+)
+from neuralsym.layers.factory import layer, plain_layer
+from neuralsym.layers.merge import (
+    add,
+    average,
+    concat,
+    concatenate,
+    dot,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from neuralsym.layers.network import get_network, input
+from neuralsym.layers.noise import (
+    alpha_dropout,
+    dropout,
+    gaussian_dropout,
+    gaussian_noise,
+    spatial_dropout,
+)
+from neuralsym.layers.normalise import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    normalisation,
+    rms_norm,
+)
+from neuralsym.layers.pool import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    global_avg_pool1d,
+    global_avg_pool2d,
+    global_avg_pool3d,
+    global_max_pool1d,
+    global_max_pool2d,
+    global_max_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from neuralsym.layers.shape import (
+    cropping1d,
+    cropping2d,
+    cropping3d,
+    flatten,
+    permute,
+    repeat_vector,
+    reshape,
+    upsampling1d,
+    upsampling2d,
+    upsampling3d,
+    zero_padding1d,
+    zero_padding2d,
+    zero_padding3d,
+)
+from neuralsym.layers.weights import weight
+
+__all__ = [
+    # beginning and end
+    "input",
+    "get_network",
+    "scope",
+    # convolution
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "depthwise_conv1d",
+    "depthwise_conv2d",
+    "separable_conv1d",
+    "separable_conv2d",
+    "transpose_conv1d",
+    "transpose_conv2d",
+    "transpose_conv3d",
+    # pooling
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "global_max_pool1d",
+    "global_max_pool2d",
+    "global_max_pool3d",
+    "global_avg_pool1d",
+    "global_avg_pool2d",
+    "global_avg_pool3d",
+    # affine maps
+    "fully_connected",
+    "linear",
+    "dense",
+    "embedding",
+    # normalisation
+    "normalisation",
+    "batch_norm",
+    "layer_norm",
+    "group_norm",
+    "instance_norm",
+    "rms_norm",
+    # activations
+    "activation",
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "prelu",
+    "elu",
+    "selu",
+    "celu",
+    "gelu",
+    "silu",
+    "swish",
+    "hard_silu",
+    "hard_swish",
+    "sigmoid",
+    "hard_sigmoid",
+    "log_sigmoid",
+    "tanh",
+    "hard_tanh",
+    "tanh_shrink",
+    "softsign",
+    "softplus",
+    "softmax",
+    "log_softmax",
+    "sparsemax",
+    "exponential",
+    "mish",
+    "hard_shrink",
+    "soft_shrink",
+    "threshold",
+    "thresholded_relu",
+    "glu",
+    "squareplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    # nothing at inference
+    "dropout",
+    "spatial_dropout",
+    "alpha_dropout",
+    "gaussian_dropout",
+    "gaussian_noise",
+    # shape
+    "flatten",
+    "reshape",
+    "permute",
+    "repeat_vector",
+    "zero_padding1d",
+    "zero_padding2d",
+    "zero_padding3d",
+    "cropping1d",
+    "cropping2d",
+    "cropping3d",
+    "upsampling1d",
+    "upsampling2d",
+    "upsampling3d",
+    # joining
+    "add",
+    "subtract",
+    "multiply",
+    "average",
+    "maximum",
+    "minimum",
+    "concat",
+    "concatenate",
+    "dot",
+    # layers of layers
+    "fork",
+    "parallel",
+    "residual",
+    "chain",
+    "lambda_",
+    # for authors
+    "layer",
+    "plain_layer",
+    "weight",
+    "initializers",
+    "Layer",
+    "Plain",
+    "require_shape",
+]

@@ -1,0 +1,138 @@
+"""Transposed convolutions over one to three spatial axes: the shapes of a convolution backwards.
+
+Inputs are [batch, channels, *space]; `padding` is "same" unless given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neuralsym import ops
+from neuralsym.core.symbol import Symbol
+from neuralsym.layers.activation import Activation, activate
+from neuralsym.layers.base import require_shape
+from neuralsym.layers.convolution import bias_weight, check_groups
+from neuralsym.layers.factory import layer
+from neuralsym.layers.initializers import fans
+from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.window import Padding, Sizes, axis_sizes, transpose_attributes
+
+
+def _transpose_conv(
+    x: Symbol,
+    rank: int,
+    filters: int,
+    kernel_size: Sizes,
+    strides: Sizes,
+    padding: Padding,
+    output_padding: Sizes | None,
+    dilation_rate: Sizes,
+    groups: int,
+    activation: Activation,
+    use_bias: bool,
+    kernel_initializer: Init,
+    bias_initializer: Init,
+) -> Symbol:
+    channels = require_shape(x, rank + 2, axis=1)[1]
+    kernel = axis_sizes(kernel_size, rank, "kernel_size")
+    steps = axis_sizes(strides, rank, "strides")
+    gaps = axis_sizes(dilation_rate, rank, "dilation_rate")
+    extra = None
+    if output_padding is not None:
+        extra = axis_sizes(output_padding, rank, "output_padding", least=0)
+    check_groups(channels, filters, groups)
+    shape = (channels, filters // groups, *kernel)
+    w = weight(
+        "kernel",
+        shape,
+        kernel_initializer,
+        fans=fans(shape, "conv_transpose", groups),
+        dtype=x.dtype,
+    )
+    b = bias_weight(x, filters, use_bias, bias_initializer)
+    settings: dict[str, Any] = {"kernel_shape": kernel, "strides": steps}
+    settings |= transpose_attributes(padding, kernel, steps, gaps, extra)
+    if max(gaps) > 1:
+        settings["dilations"] = gaps
+    if groups > 1:
+        settings["group"] = groups
+    return activate(ops.conv_transpose(x, w, b, **settings), activation)
+
+
+@layer
+def transpose_conv1d(
+    x: Symbol,
+    filters: int,
+    kernel_size: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "same",
+    *,
+    output_padding: Sizes | None = None,
+    dilation_rate: Sizes = 1,
+    groups: int = 1,
+    activation: Activation = None,
+    use_bias: bool = True,
+    kernel_initializer: Init = "glorot_uniform",
+    bias_initializer: Init = "zeros",
+    name: str | None = None,
+) -> Symbol:
+    """The transpose of conv1d, [N, C, W] -> [N, filters, W * stride]; see transpose_conv2d."""
+    return _transpose_conv(
+        x, 1, filters, kernel_size, strides, padding, output_padding, dilation_rate, groups,
+        activation, use_bias, kernel_initializer, bias_initializer,
+    )  # fmt: skip
+
+
+@layer
+def transpose_conv2d(
+    x: Symbol,
+    filters: int,
+    kernel_size: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "same",
+    *,
+    output_padding: Sizes | None = None,
+    dilation_rate: Sizes = 1,
+    groups: int = 1,
+    activation: Activation = None,
+    use_bias: bool = True,
+    kernel_initializer: Init = "glorot_uniform",
+    bias_initializer: Init = "zeros",
+    name: str | None = None,
+) -> Symbol:
+    """The transpose of conv2d: [N, C, H, W] -> [N, filters, H * stride, W * stride] for "same".
+
+    "valid" gives size * stride + max(kernel - stride, 0); explicit padding p on both sides
+    (size - 1) * stride + kernel - 2p + output_padding, as in torch. Weights: kernel
+    [C, filters / groups, kh, kw] and bias. Keras Conv2DTranspose (default "valid"), torch
+    ConvTranspose2d; ONNX ConvTranspose. BadAttribute for an output_padding that is not below the
+    stride or dilation.
+    """
+    return _transpose_conv(
+        x, 2, filters, kernel_size, strides, padding, output_padding, dilation_rate, groups,
+        activation, use_bias, kernel_initializer, bias_initializer,
+    )  # fmt: skip
+
+
+@layer
+def transpose_conv3d(
+    x: Symbol,
+    filters: int,
+    kernel_size: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "same",
+    *,
+    output_padding: Sizes | None = None,
+    dilation_rate: Sizes = 1,
+    groups: int = 1,
+    activation: Activation = None,
+    use_bias: bool = True,
+    kernel_initializer: Init = "glorot_uniform",
+    bias_initializer: Init = "zeros",
+    name: str | None = None,
+) -> Symbol:
+    """The transpose of conv3d; see transpose_conv2d."""
+    return _transpose_conv(
+        x, 3, filters, kernel_size, strides, padding, output_padding, dilation_rate, groups,
+        activation, use_bias, kernel_initializer, bias_initializer,
+    )  # fmt: skip

@@ -1,0 +1,231 @@
+"""Factories: a layer's function with its settings still open, and the checks of these settings.
+
+`layer` and `plain_layer` are what an author of layers writes before a function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, cast
+
+import numpy as np
+
+from neuralsym.core.leaves import constant
+from neuralsym.core.scope import check_name
+from neuralsym.core.symbol import Symbol
+from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line
+from neuralsym.layers.base import A, B, Layer, P, Plain, fresh, label
+
+
+class Factory(Generic[A, P, B]):
+    """A layer's function with its settings still open."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, function: Callable[Concatenate[A, P], B]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.signature = inspect.signature(function)
+        first, *rest = self.signature.parameters.values()
+        self.settings = {p.name: p for p in rest}
+        self.__signature__ = self.signature.replace(parameters=rest)
+        flowing = _annotation(first)
+        self.takes_symbols = "Symbol" in flowing
+        self.takes_many = re.search(r"\b(Sequence|Iterable|tuple|list)\[", flowing) is not None
+        self.takes_one = not self.takes_many or re.search(r"Symbol\s*\||\|\s*Symbol", flowing)
+        self.needed = [
+            p.name
+            for p in rest
+            if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+
+    @property
+    def kind(self) -> str:
+        return self.function.__name__.rstrip("_")
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        if args and _is_flow(args[0]):
+            if self.needed:
+                raise TypeError(
+                    f"{self.kind}() takes settings, not a Symbol: write "
+                    f"x | {self.kind}({', '.join(self.needed)}){at_line(user_line())}"
+                )
+            return self.make(args[1:], settings)(args[0])
+        return self.make(args, settings)
+
+    def __ror__(self, x: Any) -> Any:
+        return self.bare()(x)
+
+    def __or__(self, after: Callable[[Any], Any]) -> Any:
+        return self.bare() | after
+
+    def bare(self) -> Layer[Any, Any]:
+        """The layer without settings; TypeError where it needs some."""
+        if self.needed:
+            raise TypeError(
+                f"{self.kind} needs its settings: write "
+                f"{self.kind}({', '.join(self.needed)}){at_line(user_line())}"
+            )
+        return self.make((), {})
+
+    def make(self, args: tuple[Any, ...], settings: dict[str, Any]) -> Layer[Any, Any]:
+        """The layer of these settings; TypeError or BadAttribute where they do not fit."""
+        self.check(args, settings)
+        words = [_short(a) for a in args]
+        words += [f"{k}={_short(v)}" for k, v in settings.items() if k != "name"]
+
+        def function(x: Any) -> Any:
+            return self.function(self._flow(x), *args, **settings)
+
+        def again() -> Layer[Any, Any]:
+            return self.make(
+                tuple(fresh(a) for a in args), {k: fresh(v) for k, v in settings.items()}
+            )
+
+        bound = self.signature.bind(None, *args, **settings)
+        name = bound.arguments.get("name")
+        return Layer(function, self.kind, name, ", ".join(words), again=again)
+
+    def check(self, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        hint = _refused_kernel(self.kind, args)
+        if hint:
+            raise BadAttribute(f"{hint}{at_line(user_line())}")
+        try:
+            bound = self.signature.bind(None, *args, **settings)
+        except TypeError as error:
+            raise TypeError(
+                f"{self.kind}{self._shown()}: {self._reason(error, settings)}{at_line(user_line())}"
+            ) from None
+        for key, value in bound.arguments.items():
+            setting = self.settings.get(key)
+            if setting is None or setting.kind in (setting.VAR_POSITIONAL, setting.VAR_KEYWORD):
+                continue
+            rule = CHECKS.get(_annotation(setting).removesuffix(" | None"))
+            if rule is None or (value is None and setting.default is None):
+                continue
+            what, holds = rule
+            if not holds(value):
+                raise TypeError(
+                    f"{self.kind}: {key} is {what}, not {_short(value)}{at_line(user_line())}"
+                )
+        check_name(bound.arguments.get("name"))
+
+    def _shown(self) -> str:
+        """The settings as a reader wants them: names and defaults."""
+        words = []
+        for p in self.settings.values():
+            if p.kind is p.VAR_KEYWORD:
+                continue
+            words.append(p.name if p.default is p.empty else f"{p.name}={_short(p.default)}")
+        return f"({', '.join(words)})"
+
+    def _reason(self, error: TypeError, given: dict[str, Any]) -> str:
+        for name in given:
+            if name not in self.settings:
+                return f"it has no setting {name!r}{did_you_mean(name, self.settings)}"
+        return str(error)
+
+    def _flow(self, x: Any) -> Any:
+        """What came through the pipe, as the function takes it."""
+        if not self.takes_symbols:
+            return x
+        many = isinstance(x, (tuple, list))
+        if many and not self.takes_many:
+            raise TypeError(
+                f"{self.kind} takes one symbol, not {len(x)}: join them by concat() or add(), "
+                f"or use parallel(f, g){at_line(user_line())}"
+            )
+        if not many and not self.takes_one:
+            raise TypeError(
+                f"{self.kind} takes several symbols, not one: write (a, b) | {self.kind}(...) or "
+                f"x | fork(f, g) | {self.kind}(...){at_line(user_line())}"
+            )
+        return [self._symbol(s) for s in x] if many else self._symbol(x)
+
+    def _symbol(self, x: Any) -> Any:
+        if isinstance(x, (np.ndarray, np.generic)):
+            return constant(x)
+        if not isinstance(x, Symbol):
+            hint = f": {label(x)} was not applied to one" if callable(x) else ""
+            raise TypeError(
+                f"{self.kind} takes a Symbol, not {type(x).__name__}{hint}{at_line(user_line())}"
+            )
+        return x
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    given = parameter.annotation
+    if isinstance(given, str):
+        return given
+    return given.__qualname__ if isinstance(given, type) else str(given)
+
+
+def _is_flow(x: object) -> bool:
+    if isinstance(x, Symbol):
+        return True
+    many = isinstance(x, (tuple, list)) and bool(x)
+    return many and all(isinstance(s, Symbol) for s in cast("Sequence[object]", x))
+
+
+def _short(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"array{list(value.shape)}"
+    if isinstance(value, (Factory, Layer)) or inspect.isfunction(value):
+        return label(value)
+    return repr(value)
+
+
+# -- types of settings -------------------------------------------------------------------------
+def _whole(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray, Symbol))
+
+
+def _real(value: object) -> bool:
+    return _whole(value) or isinstance(value, (float, np.floating))
+
+
+def _several(value: object) -> bool:
+    if isinstance(value, (str, bytes, Symbol)) or not isinstance(value, (Sequence, np.ndarray)):
+        return False
+    return all(_whole(v) for v in value)
+
+
+CHECKS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "int": ("an integer", _whole),
+    "float": ("a number", _real),
+    "bool": ("True or False", lambda v: isinstance(v, (bool, np.bool_))),
+    "str": ("text", lambda v: isinstance(v, str)),
+    "Sizes": ("an integer or a sequence of integers", lambda v: _whole(v) or _several(v)),
+    "Sequence[int]": ("a sequence of integers", _several),
+}
+"""What a setting with a plain annotation must be; checked when the layer is made."""
+
+
+def _refused_kernel(kind: str, args: tuple[Any, ...]) -> str:
+    """The seed wrote conv2d [|o;i;h;w|] [|s;s|]; say what to write for it here."""
+    window = re.fullmatch(r"(transpose_)?conv\dd", kind) and args
+    if not window or not isinstance(args[0], (list, tuple)) or len(args[0]) < 3:
+        return ""
+    first, second, *sizes = args[0]
+    out = second if kind.startswith("transpose") else first
+    strides = f", strides={tuple(args[1])}" if len(args) > 1 and _several(args[1]) else ""
+    return (
+        f"{kind} takes filters and kernel_size, not a whole kernel shape: write "
+        f"{kind}({out}, {tuple(sizes)}{strides}); input channels are known from the pipe"
+    )
+
+
+def layer(function: Callable[Concatenate[A, P], B]) -> Callable[P, Layer[A, B]]:
+    """Make a layer of a function: its first parameter flows, the others are its settings.
+
+    A parameter `name` of the function is the layer's name: `@layer` reads it and scopes by it.
+    """
+    return cast("Callable[P, Layer[A, B]]", Factory(function))
+
+
+def plain_layer(function: Callable[Concatenate[A, P], B]) -> Plain[A, P, B]:
+    """`@layer` for a function whose settings all have defaults: usable without parentheses."""
+    return cast("Plain[A, P, B]", Factory(function))
