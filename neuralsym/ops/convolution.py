@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from neuralsym.core.dim import DimLike
+from neuralsym.core.dim import DimLike, minimum
 from neuralsym.core.op import Call
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
@@ -131,9 +131,7 @@ class ConvTranspose(Contraction):
                 spatial.append(None)
             elif f.same:
                 # The padding brings it down to size * stride, but cannot bring it up.
-                span = extent(kernel[i] or 1, f.dilations[i]) + extra[i]
-                short = isinstance(span, int) and span < f.strides[i]
-                spatial.append(full if short else size * f.strides[i])
+                spatial.append(minimum(full, size * f.strides[i]))
             else:
                 out = full - (f.before[i] + f.after[i])
                 if isinstance(out, int) and out < 1:

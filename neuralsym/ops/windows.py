@@ -91,12 +91,13 @@ def slid(call: Call, sizes: Sequence[Size], kernel: Sequence[Size], f: Frame) ->
         assert k is not None
         span = extent(k, f.dilations[i])
         padded = size + f.before[i] + f.after[i]
-        if type(padded) is int and type(span) is int and span > padded:
+        count = _count(size, span, stride, f.before[i], f.after[i], f.ceil)
+        if type(count) is int and count < 1:
             call.fail(
                 f"the window spans {span} elements along spatial axis {i}, the padded input has "
                 f"only {padded}; a smaller kernel, more padding or a larger input is needed"
             )
-        made.append(_count(size, span, stride, f.before[i], f.after[i], f.ceil))
+        made.append(count)
     return made
 
 
