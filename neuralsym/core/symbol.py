@@ -355,9 +355,28 @@ def binary(name: str, *operands: SymbolLike) -> Symbol:
     return apply_operator(name, *operands)
 
 
+class OutputNames(str):
+    """The name of a node whose outputs after the first have names of their own, as in a file."""
+
+    rest: tuple[str, ...]
+
+    @classmethod
+    def of(cls, first: str, rest: tuple[str, ...]) -> OutputNames:
+        """`rest` names the outputs from the second on; "" for one that has no name."""
+        made = cls(first)
+        made.rest = rest
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OutputNames.of, (str(self), self.rest)
+
+
 def output_name(base: str, index: int) -> str:
     """The name of output `index` of a node called `base`."""
-    return base if index == 0 else f"{base}:{index}"
+    if index == 0:
+        return base
+    rest = base.rest if isinstance(base, OutputNames) else ()
+    return (rest[index - 1] if index <= len(rest) else "") or f"{base}:{index}"
 
 
 class Level:

@@ -67,6 +67,11 @@ class Tensor:
         assert self._value is not None
         return self._value
 
+    def once(self) -> NDArray[Any]:
+        """The array, for one reading: a value that was not made before is not kept."""
+        make = self._make
+        return self.value if make is None else self._checked(np.asarray(make()))
+
     @property
     def is_drawn(self) -> bool:
         """Whether the value exists already."""
@@ -84,6 +89,10 @@ class Tensor:
         return self.size * self.dtype.itemsize
 
     def _set(self, array: NDArray[Any]) -> None:
+        self._value = self._checked(array)
+        self._make = None
+
+    def _checked(self, array: NDArray[Any]) -> NDArray[Any]:
         if array.shape != self.shape:
             raise ShapeMismatch(f"a constant of shape {self.shape} was given {array.shape}")
         if array.dtype != self.dtype.numpy:
@@ -91,8 +100,7 @@ class Tensor:
         if array.flags.writeable:
             array = array.view()
             array.flags.writeable = False
-        self._value = array
-        self._make = None
+        return array
 
     def __repr__(self) -> str:
         return f"Tensor({self.dtype}{list(self.shape)})"

@@ -1,0 +1,52 @@
+"""Attributes of a file as the values that operators take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx import AttributeProto
+
+from neuralsym.core.proto import type_from_proto
+from neuralsym.engines.onnx.tensors import Source, read_sparse, read_tensor
+from neuralsym.errors import FormatError
+
+_KIND = AttributeProto
+
+
+def read_attribute(name: str, proto: AttributeProto, source: Source) -> Any:
+    """The value of an attribute that holds no body."""
+    kind = proto.type or _guess(proto)
+    if kind == _KIND.INT:
+        return proto.i
+    if kind == _KIND.FLOAT:
+        return proto.f
+    if kind == _KIND.STRING:
+        return proto.s.decode("utf-8", "surrogateescape")
+    if kind == _KIND.INTS:
+        return tuple(proto.ints)
+    if kind == _KIND.FLOATS:
+        return tuple(proto.floats)
+    if kind == _KIND.STRINGS:
+        return tuple(s.decode("utf-8", "surrogateescape") for s in proto.strings)
+    if kind == _KIND.TENSOR:
+        return read_tensor(proto.t, source)
+    if kind == _KIND.TENSORS:
+        return tuple(read_tensor(t, source) for t in proto.tensors)
+    if kind == _KIND.SPARSE_TENSOR:
+        return read_sparse(proto.sparse_tensor, source)
+    if kind == _KIND.TYPE_PROTO:
+        return type_from_proto(proto.tp)
+    raise FormatError(f"attribute {name!r} has a kind that cannot be read ({kind})")
+
+
+def _guess(proto: AttributeProto) -> int:
+    """The kind of an attribute of the first files, which did not say it."""
+    fields = {
+        "f": _KIND.FLOAT, "i": _KIND.INT, "s": _KIND.STRING, "t": _KIND.TENSOR,
+        "floats": _KIND.FLOATS, "ints": _KIND.INTS, "strings": _KIND.STRINGS,
+        "tensors": _KIND.TENSORS,
+    }  # fmt: skip
+    for entry, _ in proto.ListFields():
+        if entry.name in fields:
+            return int(fields[entry.name])
+    return int(_KIND.INTS)

@@ -1,0 +1,46 @@
+"""onnx's own checker over what is about to be written."""
+
+from __future__ import annotations
+
+import onnx.checker
+from onnx import TensorProto
+from onnx.shape_inference import InferenceError
+
+from neuralsym.core.op import KNOWN_LIMIT
+from neuralsym.core.tensor import Tensor
+from neuralsym.engines.onnx.write import Draft, tensor_proto
+from neuralsym.errors import FormatError
+
+
+def check_draft(draft: Draft) -> None:
+    """Raise FormatError unless the checker, with strict shape inference, passes the model.
+
+    Large tensors stand in as inputs of their type: the checker copies what it is given.
+    """
+    small: list[TensorProto] = []
+    model = draft.whole(())
+    inputs = {value.name for value in model.graph.input}
+    for stored in draft.stored:
+        dims, kind = _signature(stored.tensor)
+        size = 1
+        for dim in dims:
+            size *= dim
+        if size <= KNOWN_LIMIT:
+            small.append(tensor_proto(stored))
+        elif stored.name not in inputs:
+            value = model.graph.input.add(name=stored.name)
+            value.type.tensor_type.elem_type = kind
+            value.type.tensor_type.shape.SetInParent()
+            for dim in dims:
+                value.type.tensor_type.shape.dim.add(dim_value=dim)
+    model.graph.initializer.extend(small)
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, InferenceError) as error:
+        raise FormatError(f"onnx's checker refuses what would be written: {error}") from error
+
+
+def _signature(tensor: Tensor | TensorProto) -> tuple[tuple[int, ...], int]:
+    if isinstance(tensor, Tensor):
+        return tensor.shape, tensor.dtype.onnx
+    return tuple(tensor.dims), tensor.data_type

@@ -1,0 +1,125 @@
+"""From a path, bytes or a ModelProto to a parsed model, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, TensorProto
+
+from neuralsym.engines.onnx.tensors import Bytes, Source, map_file
+from neuralsym.engines.onnx.wire import Malformed, split
+from neuralsym.errors import FormatError
+
+Given = str | PathLike[str] | bytes | ModelProto
+
+_MAPPED = 2**24
+"""Files from this size on are mapped; smaller ones are read, so that they may change later."""
+
+# How files begin that are taken for models by mistake.
+_BEGINNINGS = {
+    b"PK\x03\x04": "it is a zip archive (a PyTorch .pt or Keras .keras file?): export it to ONNX",
+    b"\x89HDF": "it is an HDF5 file (a Keras .h5 file?): export it to ONNX",
+    b"version https://git-lfs": "it is a pointer of Git LFS: run `git lfs pull` to get the model",
+    b"\x1f\x8b": "it is compressed: gunzip it first",
+    b"\x80": "it is a pickle: export the model to ONNX",
+    b"<": "it is a web page or XML, not a model: was the download refused?",
+    b"ORTM": "it is in onnxruntime's own .ort format: use the .onnx file",
+}
+
+
+@dataclass
+class Opened:
+    """A parsed model; `raw` holds the data of its large initializers, by their numbers."""
+
+    model: ModelProto
+    source: Source
+    raw: dict[int, Bytes] = field(default_factory=dict)
+
+
+def open_model(given: Given) -> Opened:
+    """Parse a model. Raises FormatError for what is none, naming the path and the mend."""
+    if isinstance(given, ModelProto):
+        opened = Opened(given, Source("the model"))
+    elif isinstance(given, (bytes, bytearray, memoryview)):
+        opened = _parsed(np.frombuffer(given, np.uint8), Source("the model"))
+    elif isinstance(given, (str, PathLike)):
+        path = Path(given)
+        opened = _parsed(_read(path), Source(str(path), path.resolve().parent))
+    else:
+        raise FormatError(
+            f"a model is a path, bytes or an onnx.ModelProto, not {type(given).__name__}"
+        )
+    if not opened.model.HasField("graph"):
+        raise FormatError(f"{opened.source.label} is no ONNX model: it holds no graph")
+    return opened
+
+
+def _read(path: Path) -> Bytes:
+    if path.is_dir():
+        models = sorted(path.glob("*.onnx"))
+        hint = f", such as {models[0]}" if models else ""
+        raise FormatError(f"{path} is a folder; give the path of a model in it{hint}")
+    try:
+        if path.stat().st_size >= _MAPPED:
+            return map_file(path)
+        return np.frombuffer(path.read_bytes(), np.uint8)
+    except FileNotFoundError:
+        near = f" in {Path.cwd()}" if not path.is_absolute() else ""
+        raise FormatError(f"there is no file {path}{near}") from None
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise FormatError(f"{os.fspath(path)!r} cannot be read: {reason}") from None
+
+
+def _parsed(file: Bytes, source: Source) -> Opened:
+    if not file.size:
+        raise FormatError(f"{source.label} is empty, so it is no ONNX model; write it again")
+    model = ModelProto()
+    try:
+        try:
+            rest, raw = split(file)
+        except Malformed:
+            rest, raw = file.tobytes(), {}
+        model.ParseFromString(rest)
+    except (DecodeError, ValueError, MemoryError):
+        raise FormatError(f"{source.label} is no ONNX model: {_reason(file)}") from None
+    if not model.HasField("graph") and not model.ir_version:
+        raise FormatError(f"{source.label} is no ONNX model: {_reason(file)}")
+    return Opened(model, source, raw)
+
+
+def _reason(file: Bytes) -> str:
+    start = file[:64].tobytes()
+    for beginning, said in _BEGINNINGS.items():
+        if start.startswith(beginning):
+            return said
+    if all(32 <= b < 127 or b in b"\t\r\n" for b in start):
+        return f"it is text, beginning with {start[:30].decode()!r}"
+    return "its bytes are broken; it may be incomplete, so get or export it again"
+
+
+def complete(opened: Opened) -> ModelProto:
+    """The model with all its data inside: that which was set apart, and external data."""
+    for i, tensor in enumerate(opened.model.graph.initializer):
+        if i in opened.raw:
+            tensor.raw_data = opened.raw[i].tobytes()
+    pending: list[Any] = [opened.model.graph, *opened.model.functions]
+    while pending:
+        part = pending.pop()
+        tensors = [*part.initializer] if isinstance(part, GraphProto) else []
+        for node in part.node:
+            for attribute in node.attribute:
+                tensors += [attribute.t, *attribute.tensors]
+                pending += [*attribute.graphs] + ([attribute.g] if attribute.HasField("g") else [])
+        for tensor in tensors:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                tensor.raw_data = opened.source.data(tensor).tobytes()
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+    return opened.model

@@ -1,0 +1,120 @@
+"""From an ONNX model to symbols: the model around the graph, its versions, functions and names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+from onnx import FunctionProto, ModelProto, OperatorSetIdProto
+from onnx.helper import VERSION_TABLE
+
+import neuralsym.ops  # noqa: F401  (defines the operators)
+from neuralsym.core.graph import Graph
+from neuralsym.core.model import Model
+from neuralsym.core.schema import VERSIONS
+from neuralsym.core.scope import CURRENT
+from neuralsym.core.symbol import LEVEL
+from neuralsym.engines.onnx.frame import Frame
+from neuralsym.engines.onnx.open_file import Opened
+from neuralsym.errors import FormatError
+
+_DEEPEST = 100
+_OVERRIDABLE_IR = 4  # before it, every initializer had to be an input too
+
+
+def to_model(opened: Opened) -> Model:
+    """The model of a parsed file; see `read_model`."""
+    # What is read belongs to no layer and no body that is under construction.
+    scope, level = CURRENT.set(None), LEVEL.set(None)
+    try:
+        reader = Reader(opened)
+        graph = reader.main()
+    finally:
+        CURRENT.reset(scope)
+        LEVEL.reset(level)
+    reader.warn()
+    proto = opened.model
+    metadata = {entry.key: entry.value for entry in proto.metadata_props}
+    return Model({graph.name: graph}, metadata, proto.doc_string)
+
+
+class Reader:
+    """What the frames of one model share."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.model: ModelProto = opened.model
+        self.source = opened.source
+        self.raw = opened.raw
+        self.label = opened.source.label
+        self.imports = self.versions(opened.model.opset_import)
+        if "" not in self.imports:
+            self.imports[""] = _opset_of(self.model.ir_version)
+        self.functions: dict[tuple[str, str, str], FunctionProto] = {}
+        for function in self.model.functions:
+            key = (function.domain, function.name, function.overload)
+            if key in self.functions:
+                raise FormatError(f"{self.label}: the function {function.name!r} is given twice")
+            self.functions[key] = function
+        self.own = self.model.producer_name == "neuralsym"
+        self.contradictions: list[str] = []
+        self.depth = 0
+        self.prefixes: set[str] = set()
+
+    def versions(self, imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
+        """The opset of each domain; FormatError for one that is not known here."""
+        made: dict[str, int] = {}
+        for entry in imports:
+            domain = "" if entry.domain == "ai.onnx" else entry.domain
+            newest = VERSIONS.get(domain)
+            if newest is not None and not 1 <= entry.version <= newest:
+                raise FormatError(
+                    f"{self.label} is written in version {entry.version} of the operators of "
+                    f"{domain or 'ai.onnx'}; versions 1 to {newest} can be read, so export it "
+                    f"in one of these"
+                )
+            made[domain] = max(entry.version, made.get(domain, 0))
+        return made
+
+    def enter(self) -> None:
+        """Go into a body or a function; FormatError where they hold themselves."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise FormatError(
+                f"{self.label}: functions and bodies lie over {_DEEPEST} deep in one another; does "
+                "a function call itself?"
+            )
+
+    def unique(self, prefix: str) -> str:
+        """A prefix for the inner names of a function's call that no other call has."""
+        made, n = f"{prefix}/", 1
+        while made in self.prefixes:
+            n += 1
+            made = f"{prefix}_{n}/"
+        self.prefixes.add(made)
+        return made
+
+    def main(self) -> Graph:
+        proto = self.model.graph
+        frame = Frame(self, self.imports, proto.node)
+        frame.declare(proto, self.raw)
+        overridable = self.model.ir_version >= _OVERRIDABLE_IR
+        inputs = frame.inputs(proto.input, overridable)
+        outputs = frame.run([value.name for value in proto.output])
+        return frame.close(proto, inputs, outputs)
+
+    def warn(self) -> None:
+        """One warning for all declared types that contradict what follows from the nodes."""
+        if self.contradictions:
+            shown = "; ".join(self.contradictions[:3])
+            more = len(self.contradictions) - 3
+            warnings.warn(
+                f"{self.label} declares types that contradict its nodes, which count: {shown}"
+                + (f"; and {more} more" if more > 0 else ""),
+                stacklevel=4,
+            )
+
+
+def _opset_of(ir_version: int) -> int:
+    """The newest opset of a format version, for files that name none."""
+    versions = [row[2] for row in VERSION_TABLE if row[1] <= max(ir_version, 3)]
+    return 1 if ir_version < 3 else int(max(versions))
