@@ -45,7 +45,9 @@ def _forward(size: DimLike, start: DimLike, end: DimLike) -> DimLike:
         if isinstance(end, int) and end < 0:
             return maximum(size + end - start, 0)
         if never_negative(end):
-            return maximum(minimum(end, size) - start, 0)
+            if start == 0:
+                return minimum(end, size)
+            return 0 if never_negative(start - end) else maximum(minimum(end, size) - start, 0)
     first = minimum(maximum(_from_left(size, start), 0), size)
     last = size if to_end else minimum(maximum(_from_left(size, end), 0), size)
     return maximum(last - first, 0)
