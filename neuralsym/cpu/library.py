@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.op import Call
 from neuralsym.core.types import Type
+from neuralsym.cpu.options import Options
 from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.errors import BadAttribute
 
@@ -19,27 +21,72 @@ Transformer = Callable[[Graph], Graph]
 Typer = Callable[[Call], Sequence[Type]]
 
 
+@dataclass(frozen=True)
+class Take:
+    """How a kernel takes an operand: row-major, or in blocks of channels with at least `halo`.
+
+    block 0 is plain row-major; over 0 it is `Layout.block`, where 1 means plain order of channels
+    but with room for a halo. `halo` is (before, after) for each spatial axis; more than asked for
+    may come, so kernels go by `Sizes.strides` and `Sizes.origin`.
+    """
+
+    block: int = 0
+    halo: tuple[tuple[int, int], ...] = ()
+
+
+ROWS = Take()
+"""Plain row-major."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One set of layouts that a kernel works with: for each input and for each output.
+
+    None for an input means as it is; constants are never reordered, kernels pack them. `joins`:
+    the output is the inputs one after another along axis 1, so that inputs in the same layout may
+    be written in place by their own producers; the kernel then does nothing at all.
+    """
+
+    inputs: tuple[Take | None, ...]
+    outputs: tuple[Take, ...]
+    joins: bool = False
+
+
 class Kernel:
     """A way to run an operator.
 
-    `supports` says True, or why not. `adjust` states layouts, in-place pairs, packed constants
-    and scratch; it runs once, with symbolic shapes. `rows` gives the table rows for the sizes of
-    a run: code (equal text is compiled once) and descriptor words.
+    `supports` says True, or why not. `forms` are the layouts that it works with, the preferred
+    first. `adjust` states in-place pairs, packed constants and scratch; it runs once, with symbolic
+    shapes and settled layouts. `rows` gives the table rows for the sizes of a run: code (equal text
+    is compiled once) and descriptor words.
     """
 
     op: ClassVar[str] = ""
     domain: ClassVar[str] = ""
     name: ClassVar[str] = ""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, options: Options | None = None) -> None:
         self.target = target
+        self.options = options or Options()
 
     def supports(self, step: Step) -> bool | str:
         """True, or the reason for a refusal."""
         return True
 
+    def needs(self, step: Step) -> Sequence[int]:
+        """The inputs whose values it reads; what only others need is not computed at all."""
+        return [i for i, buffer in enumerate(step.inputs) if buffer is not None]
+
+    def forms(self, step: Step) -> Sequence[Form]:
+        """The layouts it works with, the preferred first; plain row-major unless it says more.
+
+        Called when the layouts of the step's inputs are settled (`step.inputs[i].layout.block`).
+        The form that needs the fewest changes of order is taken, among equals the first.
+        """
+        return [Form((ROWS,) * len(step.inputs), (ROWS,) * len(step.outputs))]
+
     def adjust(self, step: Step) -> None:
-        """Fix what does not depend on sizes."""
+        """Fix what does not depend on sizes; the layouts of all operands are final."""
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         """The table rows that run the step."""

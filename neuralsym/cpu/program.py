@@ -1,7 +1,13 @@
 """What a graph becomes on the way to machine code: buffers, steps and segments.
 
 A Program is made once per graph and holds symbolic shapes; `Sizes` gives its dimensions for one
-run. Nothing here knows an operator or an instruction set.
+run. Nothing here knows an operator or an instruction set. What kernel authors rely on:
+
+- layouts are settled before a kernel's `adjust` runs (cpu/layout.py: kernels state `forms`);
+- the halo of a buffer is zeroed by rows that the plan puts before the first kernel that writes to
+  it: kernels write inner pixels only, all lanes, and zero to lanes beyond the last channel;
+- a blocked buffer may be a part of a larger one, so only its `Sizes.strides` tell where things lie;
+- a word may be an array of int64: a table that the plan keeps and whose address is passed.
 """
 
 from __future__ import annotations
@@ -60,8 +66,9 @@ class Role(Enum):
 class Buffer:
     """A tensor of the program.
 
-    `constant` is the value of a weight or constant. `view` makes this buffer a part of another
-    one's memory: the branch of a Concat written in place, or a reshape.
+    `constant` is the value of a weight or constant, or the default of an input. `view` makes this
+    buffer a part of another one's memory: the branch of a Concat written in place, or a reshape.
+    `known` is a value made of sizes alone (ints and Dims): no step computes it, the plan writes it.
     """
 
     name: str
@@ -70,6 +77,12 @@ class Buffer:
     layout: Layout = PLAIN
     constant: Tensor | None = None
     view: View | None = None
+    known: NDArray[Any] | None = None
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it lies in memory as numbers: false for sequences, optionals and strings."""
+        return self.role is not Role.HOST
 
     @property
     def tensor(self) -> TensorType:
@@ -116,7 +129,8 @@ class Operand:
     offset: int = 0
 
 
-Word = int | Operand
+Word = int | Operand | NDArray[np.int64]
+"""A number, an address inside the arena, or a table whose address is passed."""
 
 
 def float_word(value: float) -> int:
@@ -143,8 +157,9 @@ class Row:
 class Step:
     """One operation: where it comes from, what it reads and writes, the kernel that runs it.
 
-    `refusals` says why other kernels were not taken. `in_place` are (input, output) pairs that
-    may share memory where the input dies here.
+    `captures` are values of the outer graph that bodies in `attrs` use. `refusals` says why other
+    kernels were not taken. `in_place` are (input, output) pairs that may share memory where the
+    input dies here. `number` is its place among the steps of the program.
     """
 
     op: type[Op]
@@ -153,6 +168,8 @@ class Step:
     inputs: tuple[Buffer | None, ...]
     outputs: tuple[Buffer, ...]
     where: Where | None = None
+    captures: tuple[Buffer, ...] = ()
+    number: int = 0
     kernel: Kernel | None = None
     refusals: list[tuple[str, str]] = field(default_factory=list)
     in_place: list[tuple[int, int]] = field(default_factory=list)
@@ -170,6 +187,15 @@ class Step:
 
     def input(self, index: int) -> Buffer | None:
         return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def operands(self) -> tuple[Buffer, ...]:
+        """Every buffer that the step may read: its given inputs, then its captures."""
+        return (*(b for b in self.inputs if b is not None), *self.captures)
+
+    def describe(self) -> str:
+        """`Conv 'stem/conv'`, for messages."""
+        return f"{self.op.__name__} {self.name!r}"
 
     def pack(self, key: str, make: Callable[[], NDArray[Any]]) -> Buffer:
         """A constant of the kernel's own, such as weights in its order; made once, when loading.
@@ -213,8 +239,33 @@ class Sizes:
     def key(self) -> tuple[tuple[str, int], ...]:
         return tuple(sorted(self.names.items()))
 
+    def copy(self) -> Sizes:
+        """The same sizes, to which more can be bound."""
+        made = Sizes(self.names, self.workers)
+        made._shapes = dict(self._shapes)
+        return made
+
     def bind(self, buffer: Buffer, shape: tuple[int, ...]) -> None:
-        """Set the shape of a buffer whose dimensions depend on data, once they are known."""
+        """Set the shape of a buffer whose dimensions depend on data, once they are known.
+
+        Names among its dimensions are bound to their sizes; ShapeMismatch where a name has
+        another size already, or the rank is another.
+        """
+        declared = buffer.tensor.shape
+        if declared is not None:
+            if len(declared) != len(shape):
+                raise ShapeMismatch(f"{buffer.name} is {buffer.type}, it came as {list(shape)}")
+            for dim, size in zip(declared, shape, strict=True):
+                if is_plain_name(dim):
+                    old = self.names.setdefault(str(dim), size)
+                    if old != size:
+                        raise ShapeMismatch(
+                            f"{buffer.name} is {buffer.type}: {dim} is {old} in this run, "
+                            f"but it came as {list(shape)}"
+                        )
+            for dim, size in zip(declared, shape, strict=True):
+                if dim is not None and evaluate(dim, self.names) != size:
+                    raise ShapeMismatch(f"{buffer.name} is {buffer.type}, it came as {list(shape)}")
         self._shapes[buffer] = shape
 
     def dim(self, size: int | Dim) -> int:
@@ -250,6 +301,11 @@ class Sizes:
             whole = whole.view.whole
         return row_strides(self.memory_shape(whole), buffer.dtype.itemsize)
 
+    def origin(self, buffer: Buffer) -> int:
+        """Bytes from the buffer's start to its first inner pixel: 0 without a halo."""
+        strides = self.strides(buffer)
+        return sum(a * s for (a, _), s in zip(buffer.layout.halo, strides[2:], strict=False))
+
     def offset(self, buffer: Buffer) -> int:
         """The byte offset of a buffer inside the one that owns its memory."""
         total = 0
@@ -260,11 +316,22 @@ class Sizes:
             buffer = buffer.view.whole
         return total
 
+    def value(self, buffer: Buffer) -> NDArray[Any]:
+        """The value of a buffer that is known from sizes alone."""
+        assert buffer.known is not None
+        flat = [evaluate(d, self.names) for d in buffer.known.reshape(-1).tolist()]
+        return np.array(flat, dtype=buffer.dtype.numpy).reshape(buffer.known.shape)
+
     def nbytes(self, buffer: Buffer) -> int:
         size = buffer.dtype.itemsize
         for d in self.memory_shape(buffer):
             size *= d
         return size
+
+
+def is_plain_name(dim: object) -> bool:
+    """Whether a dimension is a name alone, which a value's shape can bind."""
+    return isinstance(dim, Dim) and dim.is_name and dim.text in dim.names
 
 
 def owner(buffer: Buffer) -> Buffer:
@@ -286,8 +353,8 @@ def row_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 class Segment:
     """Steps whose shapes are all known once those before have run.
 
-    `defines` are buffers whose shapes the last step tells; the runtime binds them and plans the
-    next segment.
+    `defines` are buffers whose shapes the last step, a host step, tells; the runtime binds them,
+    plans the next segment and puts their values into its memory.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -307,6 +374,10 @@ class Program:
     dims: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """For each dimension name, the (input, axis) pairs that show its size."""
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
+        """All steps; `Step.number` is the index here."""
         return [step for segment in self.segments for step in segment.steps]
+
+    def __reduce__(self) -> str:
+        raise TypeError("a compiled program is never pickled: pickle its Network or Graph")

@@ -1,1 +1,23 @@
-"""Kernel classes: for each operator what it supports and how its descriptor is filled."""
+"""The kernels that neuralsym comes with, one module for each family of operators.
+
+A module that is listed in `MODULES` has `register(library)`, which enters its kernels; of several
+for one operator the one entered last is tried first.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from neuralsym.cpu.library import Library
+
+MODULES = ("views", "reorder_host")
+
+
+@cache
+def standard_library() -> Library:
+    """All of neuralsym's own kernels; made once."""
+    library = Library()
+    for name in MODULES:
+        import_module(f"{__name__}.{name}").register(library)
+    return library

@@ -1,0 +1,92 @@
+"""Compiling a graph: passes, lowering, code, in order; each stage can be seen as text.
+
+`NEURALSYM_DUMP=passes,program,plan,kernels` writes those stages to the standard error stream, or to
+files in the directory that `NEURALSYM_DUMP_DIR` names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from neuralsym.core.graph import Graph
+from neuralsym.cpu.dump import describe_plan, describe_program
+from neuralsym.cpu.library import Library
+from neuralsym.cpu.lower import Lowering, lower
+from neuralsym.cpu.machine import Target
+from neuralsym.cpu.options import Options
+from neuralsym.cpu.runtime import Cell
+from neuralsym.cpu.store import Store
+
+LEVEL = 2
+"""The optimisation level of the passes."""
+
+
+def compile_graph(
+    graph: Graph,
+    options: Options | None = None,
+    library: Library | None = None,
+    progress: Callable[[int, int, str], object] | None = None,
+    *,
+    inner: bool = False,
+) -> Cell:
+    """The graph as a cell, ready to make instances.
+
+    progress: called as kernels become ready with how many, out of how many, and the name.
+    inner: the graph is the body of a control-flow step, which one worker runs.
+    Raises NoKernel when nothing can run a node, BadAttribute for options the machine lacks.
+    """
+    options = options or Options()
+    library = library or Library.default()
+    target = Target.of(options.isa)
+    graph = run_passes(graph, library)
+    _dump("passes", graph.name, lambda: str(graph))
+    lowering = Lowering(
+        library,
+        target,
+        options,
+        lambda body: compile_graph(body, options, library, progress, inner=True),
+    )
+    program = lower(graph, lowering)
+    _dump("program", graph.name, lambda: describe_program(program))
+    cell = Cell(program, target, Store.of(options.cache_dir), options, progress, team=not inner)
+    cell.prepare()
+    _dump("plan", graph.name, lambda: "\n".join(map(describe_plan, cell.plans())))
+    _dump("kernels", graph.name, lambda: "\n".join(code.ir() for code in cell.codes()))
+    return cell
+
+
+def run_passes(graph: Graph, library: Library) -> Graph:
+    """The library's transformers and the standard passes."""
+    try:
+        from neuralsym.passes.pipeline import optimise
+    except ModuleNotFoundError:
+        return graph
+
+    return optimise(graph, LEVEL, transformers=list(library.transformers()))
+
+
+def explain(cell: Cell) -> str:
+    """Which kernel each step got, and why others refused."""
+    lines: list[str] = []
+    for step in cell.program.steps:
+        kernel = step.kernel.name if step.kernel else "none"
+        shapes = ", ".join(str(b.type) for b in step.outputs)
+        lines.append(f"{step.name}: {step.op.__name__} -> {shapes}  by {kernel}")
+        lines += [f"    not {name}: {reason}" for name, reason in step.refusals]
+    return "\n".join(lines)
+
+
+def _dump(stage: str, name: str, text: Callable[[], str]) -> None:
+    """Write a stage if NEURALSYM_DUMP asks for it."""
+    if stage not in os.environ.get("NEURALSYM_DUMP", "").split(","):
+        return
+    directory = os.environ.get("NEURALSYM_DUMP_DIR")
+    if directory:
+        safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+        path = Path(directory) / f"{safe}.{stage}.txt"
+        path.write_text(text() + "\n", encoding="utf-8")
+    else:
+        print(f"--- {stage} of {name}\n{text()}", file=sys.stderr)

@@ -1,0 +1,80 @@
+"""Host steps: operations in Python, called from the table interpreter through one callback.
+
+The last resort of every operator, and what handles sequences, optionals, strings and shapes that
+depend on data.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from neuralsym.cpu.driver import HostStep, host_callback
+from neuralsym.cpu.library import Kernel
+from neuralsym.cpu.program import Row, Sizes, Step
+
+
+class HostRun(Protocol):
+    """A run that host steps work on."""
+
+    def host_step(self, number: int) -> None:
+        """Carry out step `number` of the run's program."""
+
+
+class HostKernel(Kernel):
+    """A kernel in Python: `compute` gets the inputs as arrays or objects and gives the outputs."""
+
+    def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        """The outputs of the step.
+
+        `values` are one for each input (None where omitted) and each capture. Arrays are views
+        that may change after the step; they must not be written to.
+        """
+        raise NotImplementedError
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        return [Row(callback().address, [step.number], serial=True)]
+
+
+class LastResort(HostKernel):
+    """The operator's own evaluation: numpy from `scalar`, else onnx's reference evaluator."""
+
+    name = "host"
+
+    def supports(self, step: Step) -> bool | str:
+        return True
+
+    def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        from neuralsym.ops.evaluate import evaluate
+
+        return evaluate(step, values)
+
+
+_lock = threading.Lock()
+_made: list[HostStep] = []
+_runs: dict[int, HostRun] = {}
+
+
+def callback() -> HostStep:
+    """The one kernel through which all host steps run: its descriptor is the step's number."""
+    if not _made:
+        with _lock:
+            if not _made:
+                _made.append(host_callback(_step))
+    return _made[0]
+
+
+def _step(frame: int, desc: int, worker: int, workers: int) -> None:
+    _runs[frame].host_step(ctypes.c_int64.from_address(desc).value)
+
+
+def enter(frame: int, run: HostRun) -> None:
+    """Say whose the frame is, before a run whose table has host steps."""
+    _runs[frame] = run
+
+
+def leave(frame: int) -> None:
+    """Forget the frame."""
+    _runs.pop(frame, None)

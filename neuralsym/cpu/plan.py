@@ -1,0 +1,314 @@
+"""From a segment and the sizes of a run to bytes and rows: what the table interpreter walks.
+
+A plan holds, for one segment and one set of sizes, the offset of every buffer in the segment's
+block, and the descriptor words of all rows with the places where an instance adds the addresses of
+its blocks. It belongs to a cell; instances share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.cpu.driver import ROW_WORDS, SERIAL, aligned_words
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.host import HostKernel
+from neuralsym.cpu.place import Piece, place
+from neuralsym.cpu.program import (
+    Buffer,
+    Operand,
+    Program,
+    Role,
+    Row,
+    Segment,
+    Sizes,
+    Step,
+    owner,
+)
+
+FOREVER = 2**31
+
+
+class Owner(Protocol):
+    """The cell that plans are made for: constants and code."""
+
+    def constant_address(self, buffer: Buffer) -> int: ...
+    def code_addresses(self, codes: Sequence[Code]) -> dict[Code, int]: ...
+    def clear_halo(self, buffer: Buffer, sizes: Sizes) -> Row: ...
+
+
+@dataclass(eq=False)
+class Plan:
+    """One segment laid out for one set of sizes.
+
+    `words` and `rows` become an instance's own by adding block addresses at `relocations` (for
+    each segment, positions in `words`) and the address of its words to column 1 of `rows`.
+    """
+
+    sizes: Sizes
+    places: dict[Buffer, int]
+    """Offsets in this segment's block, of the buffers that own memory there."""
+    nbytes: int
+    words: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    relocations: dict[int, NDArray[np.int64]]
+    row_steps: list[Step]
+    tables: NDArray[np.int64]
+    """The arrays among the words, which the words refer to by address."""
+    has_host: bool = False
+
+
+def plan_segment(
+    program: Program, index: int, sizes: Sizes, before: Sequence[Plan], cell: Owner
+) -> Plan:
+    """The plan of segment `index`; `before` are those of the segments that ran already.
+
+    Raises ShapeMismatch when the sizes contradict each other.
+    """
+    made = _Planner(program, index, sizes, before, cell)
+    return made.plan()
+
+
+@dataclass(eq=False)
+class _Slot:
+    """Memory that one buffer, or several that follow each other in place, lie in."""
+
+    size: int
+    first: int
+    last: int
+    fixed: bool
+    """Inputs and outputs: nobody may write over them."""
+    offset: int = 0
+
+
+class _Planner:
+    def __init__(
+        self, program: Program, index: int, sizes: Sizes, before: Sequence[Plan], cell: Owner
+    ) -> None:
+        self.program, self.index, self.sizes, self.before = program, index, sizes, before
+        self.cell = cell
+        self.segment: Segment = program.segments[index]
+        self.slots: dict[Buffer, _Slot] = {}
+        self.known: dict[Buffer, int] = {}
+        self.addresses: dict[Buffer, tuple[int, int]] = {}
+
+    def plan(self) -> Plan:
+        self._live_ranges()
+        self._share_in_place()
+        scratch = self._scratch()
+        slots = list(dict.fromkeys([*self.slots.values(), *scratch.values()]))
+        offsets, nbytes = place([Piece(s.size, s.first, s.last) for s in slots])
+        for slot, offset in zip(slots, offsets, strict=True):
+            slot.offset = offset
+        self.slots.update(scratch)
+        rows, steps = self._rows()
+        return self._table(rows, steps, nbytes)
+
+    # -- memory ----------------------------------------------------------------------------
+    def _live_ranges(self) -> None:
+        """From the first step that writes a buffer to the last that reads it."""
+        if self.index == 0:
+            for buffer in self.program.inputs.values():
+                if buffer.role is Role.INPUT:
+                    self._new_slot(buffer, -1, fixed=True).last = FOREVER
+        else:
+            for buffer in self.program.segments[self.index - 1].defines:
+                if buffer.role is not Role.HOST:
+                    self._new_slot(buffer, -1, fixed=False)
+        undefined = set(self.segment.defines)
+        for time, step in enumerate(self.segment.steps):
+            for buffer in step.operands:
+                slot = self.slots.get(owner(buffer))
+                if slot is not None:
+                    slot.last = max(slot.last, time)
+            for buffer in step.outputs:
+                whole = owner(buffer)
+                if whole.role in (Role.HOST, Role.CONSTANT) or buffer in undefined:
+                    continue
+                slot = self.slots.get(whole)
+                if slot is None and self._elsewhere(whole) is None:
+                    slot = self._new_slot(whole, time, fixed=False)
+                if slot is not None:
+                    slot.last = max(slot.last, time)
+        for buffer in self._kept():
+            slot = self.slots.get(owner(buffer))
+            if slot is not None:
+                slot.last, slot.fixed = FOREVER, True
+
+    def _new_slot(self, buffer: Buffer, first: int, *, fixed: bool) -> _Slot:
+        slot = _Slot(self.sizes.nbytes(buffer), first, first, fixed)
+        self.slots[buffer] = slot
+        return slot
+
+    def _kept(self) -> Iterable[Buffer]:
+        """What must stay behind the segment's end: results, and what later segments read."""
+        yield from self.program.outputs.values()
+        yield from self.program.updates.values()
+        for segment in self.program.segments[self.index + 1 :]:
+            for step in segment.steps:
+                yield from step.operands
+
+    def _share_in_place(self) -> None:
+        """Let an output take the memory of an input that dies there, where the kernel allows it."""
+        for time, step in enumerate(self.segment.steps):
+            for i, o in step.in_place:
+                source, target = step.inputs[i], step.outputs[o]
+                if source is None or not self._may_share(step, time, source, target):
+                    continue
+                kept, gone = self.slots[owner(source)], self.slots[target]
+                kept.last, kept.fixed = gone.last, gone.fixed
+                self.slots[target] = kept
+                break
+
+    def _may_share(self, step: Step, time: int, source: Buffer, target: Buffer) -> bool:
+        whole = owner(source)
+        old, new = self.slots.get(whole), self.slots.get(target)
+        if old is None or new is None or old is new or old.fixed or target.view is not None:
+            return False
+        if old.last != time or new.first != time or whole.role is not Role.LOCAL:
+            return False
+        size = self.sizes.nbytes
+        if size(source) != old.size or new.size > old.size or source.layout != target.layout:
+            return False
+        for other in step.operands:
+            if other is not source and self.slots.get(owner(other)) is old:
+                return False
+        return True
+
+    def _scratch(self) -> dict[Buffer, _Slot]:
+        made: dict[Buffer, _Slot] = {}
+        for time, step in enumerate(self.segment.steps):
+            for scratch in step.scratch.values():
+                made[scratch.buffer] = _Slot(scratch.size(self.sizes), time, time, False)
+        return made
+
+    # -- rows ------------------------------------------------------------------------------
+    def _rows(self) -> tuple[list[Row], list[Step]]:
+        rows: list[Row] = []
+        steps: list[Step] = []
+        cleared: set[Buffer] = set()
+        for step in self.segment.steps:
+            for buffer in step.outputs:
+                whole = owner(buffer)
+                if whole.layout.halo and whole not in cleared:
+                    cleared.add(whole)
+                    rows.append(self.cell.clear_halo(whole, self.sizes))
+                    steps.append(step)
+            assert step.kernel is not None
+            for row in step.kernel.rows(step, self.sizes):
+                rows.append(row)
+                steps.append(step)
+        return rows, steps
+
+    def _table(self, rows: list[Row], steps: list[Step], nbytes: int) -> Plan:
+        """Descriptors end to end, with what is to be added where."""
+        codes = [row.code for row in rows if isinstance(row.code, Code)]
+        code_addresses = self.cell.code_addresses(codes)
+        tables = _Tables()
+        words: list[int] = []
+        relocations: dict[int, list[int]] = {}
+        table = np.zeros((len(rows), ROW_WORDS), np.int64)
+        addresses, flags, starts = [], [], []
+        for row in rows:
+            starts.append(8 * len(words))
+            code = row.code
+            addresses.append(code_addresses[code] if isinstance(code, Code) else code)
+            flags.append(SERIAL if row.serial else 0)
+            for word in row.words:
+                if isinstance(word, Operand):
+                    block, value = self._address(word.buffer, tables)
+                    if block >= 0:
+                        relocations.setdefault(block, []).append(len(words))
+                    elif block == TABLE:
+                        tables.uses.append(len(words))
+                    words.append(value + word.offset)
+                elif isinstance(word, np.ndarray):
+                    tables.uses.append(len(words))
+                    words.append(tables.add(word))
+                else:
+                    words.append(int(word))
+        if rows:
+            table[:, 0], table[:, 1], table[:, 2] = addresses, starts, flags
+        kept = tables.array()
+        made = np.array(words or [0], np.int64)
+        made[tables.uses] += kept.ctypes.data
+        places = {b: s.offset for b, s in self.slots.items()}
+        plan = Plan(
+            self.sizes,
+            places,
+            nbytes,
+            made,
+            table,
+            {block: np.array(where, np.int64) for block, where in relocations.items()},
+            steps,
+            kept,
+            has_host=any(isinstance(s.kernel, HostKernel) for s in self.segment.steps),
+        )
+        return plan
+
+    def _address(self, buffer: Buffer, tables: _Tables) -> tuple[int, int]:
+        """(segment of the block, offset), or (ABSOLUTE, address), or (TABLE, offset)."""
+        found = self.addresses.get(buffer)
+        if found is None:
+            whole = owner(buffer)
+            if whole.known is not None and self._slot_of(whole) is None:
+                found = TABLE, tables.add(self.sizes.value(whole))
+            elif whole.role is Role.CONSTANT:
+                found = ABSOLUTE, self.cell.constant_address(whole)
+            else:
+                home = self._slot_of(whole)
+                assert home is not None, f"{buffer.name} has no memory"
+                found = home
+            if buffer is not whole:
+                found = found[0], found[1] + self.sizes.offset(buffer)
+            self.addresses[buffer] = found
+        return found
+
+    def _slot_of(self, whole: Buffer) -> tuple[int, int] | None:
+        slot = self.slots.get(whole)
+        return (self.index, slot.offset) if slot is not None else self._elsewhere(whole)
+
+    def _elsewhere(self, whole: Buffer) -> tuple[int, int] | None:
+        for number, plan in enumerate(self.before):
+            if whole in plan.places:
+                return number, plan.places[whole]
+        return None
+
+
+ABSOLUTE, TABLE = -1, -2
+
+
+class _Tables:
+    """Arrays that descriptors refer to, one behind the other."""
+
+    def __init__(self) -> None:
+        self.parts: list[NDArray[np.int64]] = []
+        self.seen: dict[int, tuple[Any, int]] = {}
+        self.length = 0
+        self.uses: list[int] = []
+
+    def add(self, array: NDArray[Any]) -> int:
+        """The byte offset at which the array will lie; the same array is kept once."""
+        known = self.seen.get(id(array))
+        if known is not None:
+            return known[1]
+        data = np.ascontiguousarray(array).view(np.uint8).reshape(-1) if array.size else None
+        size = 0 if data is None else data.size
+        padded = np.zeros(-(-max(size, 1) // 64) * 64, np.uint8)
+        if data is not None:
+            padded[:size] = data
+        at = self.length
+        self.parts.append(padded.view(np.int64))
+        self.length += padded.size
+        self.seen[id(array)] = (array, at)
+        return at
+
+    def array(self) -> NDArray[np.int64]:
+        made = aligned_words(max(self.length // 8, 1))
+        if self.parts:
+            made[: self.length // 8] = np.concatenate(self.parts)
+        return made

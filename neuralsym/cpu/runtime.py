@@ -1,0 +1,193 @@
+"""A compiled program: the Cell, common to all runs, and Instances, each a run's own memory.
+
+    instance = cell.instance()
+    instance["x"] = array
+    instance.compute()
+    y = instance["y"]           # a view, valid until the next compute
+
+Several instances of one cell may run in different threads at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.core.types import Shape, TensorType, Type
+from neuralsym.cpu.constants import Constants
+from neuralsym.cpu.driver import Driver
+from neuralsym.cpu.emit import Code, Progress, compile_all
+from neuralsym.cpu.feeds import dimension_names, tensor_inputs
+from neuralsym.cpu.instance import Instance
+from neuralsym.cpu.machine import Target
+from neuralsym.cpu.options import Options
+from neuralsym.cpu.plan import Plan, plan_segment
+from neuralsym.cpu.program import Buffer, Program, Role, Row, Sizes
+from neuralsym.cpu.store import Store
+from neuralsym.cpu.threads import Team, default_threads, shared_team
+from neuralsym.dtypes import NumberType
+from neuralsym.errors import NeuralsymError, ShapeMismatch, did_you_mean
+
+__all__ = ["Cell", "Instance", "Parameter"]
+
+PLANS = 16
+"""How many plans of each segment are kept, for as many sets of sizes."""
+
+
+class Parameter(NamedTuple):
+    """A value that the cell's program knows by name."""
+
+    name: str
+    type: Type
+    kind: str
+    """"input", "output", "variable" (an input with a default) or "constant"."""
+
+    @property
+    def shape(self) -> Shape | None:
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+    @property
+    def dtype(self) -> NumberType | None:
+        return self.type.dtype if isinstance(self.type, TensorType) else None
+
+
+class Cell:
+    """A program with its code and constants, ready to run.
+
+    `parameters` lists inputs, outputs and constants; `instance()` makes the memory of a run.
+    Nothing here changes but the plans, which are made for new sizes, and `state`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        target: Target,
+        store: Store,
+        options: Options,
+        progress: Progress | None = None,
+        team: bool = True,
+    ) -> None:
+        self.program = program
+        self.target = target
+        self.options = options
+        self.store = store
+        self.driver = Driver(target, store)
+        self.workers = (options.threads or default_threads()) if team else 1
+        self.progress = progress
+        self.constants = Constants()
+        self.state: dict[str, NDArray[Any]] = {}
+        """The values of variables that the program updates, by name."""
+        self.lock = threading.RLock()
+        self._plans: list[OrderedDict[Any, Plan]] = [OrderedDict() for _ in program.segments]
+        self._codes: dict[Code, int] = {}
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Every named value: inputs, outputs, then the constants in use."""
+        program = self.program
+        found = [
+            Parameter(n, b.type, "variable" if b.constant is not None else "input")
+            for n, b in program.inputs.items()
+        ]
+        found += [Parameter(n, b.type, "output") for n, b in program.outputs.items()]
+        constants = dict.fromkeys(
+            b for s in program.steps for b in s.operands if b.role is Role.CONSTANT
+        )
+        found += [Parameter(b.name, b.type, "constant") for b in constants]
+        return tuple(found)
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter called `name`; GraphError's kin, NeuralsymError, if there is none."""
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        hint = did_you_mean(name, [p.name for p in self.parameters])
+        raise NeuralsymError(f"cell {self.name!r} has no parameter {name!r}{hint}")
+
+    def instance(self, **sizes: int) -> Instance:
+        """A run's own memory; `sizes` bind dimension names before anything is fed."""
+        return Instance(self, sizes)
+
+    @property
+    def team(self) -> Team:
+        return shared_team(self.workers, self.driver)
+
+    def run(self, frame: int, table: int, rows: int, times: int = 0) -> Callable[[], int]:
+        """The call that runs so many rows of a table."""
+        if self.workers == 1:
+            if not times:
+                return self.driver.bind(frame, table, rows)
+            return lambda: self.driver.run(frame, table, rows, times=times)
+        team = self.team
+        return lambda: team.run(frame, table, rows, times)
+
+    # -- plans -----------------------------------------------------------------------------
+    def plan(self, index: int, sizes: Sizes, before: Sequence[Plan], extra: Any = ()) -> Plan:
+        """The plan of a segment for some sizes, and whatever else its shapes depend on."""
+        key = (sizes.key, extra)
+        plans = self._plans[index]
+        with self.lock:
+            found = plans.get(key)
+            if found is None:
+                found = plan_segment(self.program, index, sizes, before, self)
+                plans[key] = found
+                while len(plans) > PLANS:
+                    plans.popitem(last=False)
+            else:
+                plans.move_to_end(key)
+        return found
+
+    def prepare(self) -> None:
+        """Make all code that can be told now: for the program's sizes, or for names of size 1."""
+        inputs = tensor_inputs(self.program).values()
+        if any(b.tensor.shape is None for b in inputs):
+            return
+        names = {n: 1 for b in inputs for n in dimension_names(b)}
+        try:
+            self.plan(0, Sizes(names, self.workers), ())
+        except ShapeMismatch:
+            if not names:
+                raise
+            # A picture of one pixel is too small for this network: its first run plans.
+
+    def constant_address(self, buffer: Buffer) -> int:
+        return self.constants.address(buffer)
+
+    def code_addresses(self, codes: Sequence[Code]) -> dict[Code, int]:
+        known = self._codes
+        missing = [c for c in dict.fromkeys(codes) if c not in known]
+        if missing:
+            made = compile_all(missing, self.target, self.store, self.progress)
+            known.update((c, made[c.key(self.target)]) for c in missing)
+        return known
+
+    def clear_halo(self, buffer: Buffer, sizes: Sizes) -> Row:
+        from neuralsym.cpu.kernels.halo import clear_halo
+
+        return clear_halo(self.target, buffer, sizes)
+
+    # -- state -----------------------------------------------------------------------------
+    def start_state(self) -> Mapping[str, NDArray[Any]]:
+        """The current values of updated variables."""
+        with self.lock:
+            return dict(self.state)
+
+    def save_state(self, values: Mapping[str, NDArray[Any]]) -> None:
+        with self.lock:
+            self.state.update(values)
+
+    def __reduce__(self) -> str:
+        raise TypeError("compiled code is never pickled: pickle the Network or the Graph")
+
+    def __repr__(self) -> str:
+        return f"<Cell {self.name!r}: {len(self.program.steps)} steps, {self.workers} workers>"

@@ -1,0 +1,445 @@
+"""Scalar expressions as IR over vectors: the meaning of `core.scalar`, function by function.
+
+A value is an SSA name with a number type. Half-precision floats travel as float32; booleans as i1.
+Integer division and shifts follow numpy: by zero gives zero, and nothing traps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from neuralsym.core.scalar import Expr, Scalar
+from neuralsym.cpu.ir import Function
+from neuralsym.cpu.vector_math import Lanes, constant, function, repeated, vector
+from neuralsym.dtypes import NumberType, number_type
+
+IR_TYPE: dict[NumberType, str] = {
+    NumberType.FLOAT32: "float",
+    NumberType.FLOAT64: "double",
+    NumberType.BOOL: "i1",
+    **{NumberType(f"int{bits}"): f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{NumberType(f"uint{bits}"): f"i{bits}" for bits in (8, 16, 32, 64)},
+}
+HALVES = (NumberType.FLOAT16, NumberType.BFLOAT16)
+NUMBERS = (*IR_TYPE, *HALVES)
+"""The number types that compiled loops handle."""
+
+_COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_LOGIC = {"and": "and", "or": "or", "xor": "xor"}
+_BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
+_ROUND = {"floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
+_FLOAT_ONLY = ("exp", "expm1", "log", "log1p", "sigmoid", "erf", "sin", "cos", "tan", "asin")
+_FLOAT_ONLY += ("acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+
+
+class Value(NamedTuple):
+    """An SSA name and what it is."""
+
+    name: str
+    kind: NumberType
+
+
+def carried(kind: NumberType) -> NumberType:
+    """The type in which values of `kind` are computed with."""
+    return NumberType.FLOAT32 if kind in HALVES else kind
+
+
+def supported(expr: Scalar, kinds: Sequence[NumberType]) -> bool | str:
+    """Whether `emit` can write the expression over inputs of these types, or why not."""
+    for kind in kinds:
+        if kind not in NUMBERS:
+            return f"no compiled loops over {kind}"
+    seen: set[Expr] = set()
+    stack: list[Scalar] = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Expr) and item not in seen:
+            seen.add(item)
+            if item.function == "cast" and number_type(item.detail) not in NUMBERS:
+                return f"no compiled loops over {item.detail}"
+            stack.extend(item.operands)
+    return True
+
+
+def emit_expr(fn: Function, expr: Scalar, inputs: Sequence[str], element: str, width: int) -> str:
+    """The expression over vectors of one type: `element` is float32, float64, int32, ...
+
+    `width` 1 means scalars. Gives the SSA name of the result, of the same element type.
+    """
+    kind = number_type(element)
+    made = emit(fn, expr, [Value(name, kind) for name in inputs], width, kind)
+    return convert(fn, made, kind, width).name
+
+
+def emit(
+    fn: Function, expr: Scalar, inputs: Sequence[Value], width: int, default: NumberType
+) -> Value:
+    """The expression's value; `default` is the type of an expression of numbers alone."""
+    return _Emitter(fn, inputs, width, default).value(expr)
+
+
+def convert(fn: Function, value: Value, kind: NumberType, width: int) -> Value:
+    """The value as another number type, as numpy's astype on this kind of machine."""
+    return _Emitter(fn, (), width, kind).cast(value, kind)
+
+
+class _Emitter:
+    def __init__(
+        self, f: Function, inputs: Sequence[Value], width: int, default: NumberType
+    ) -> None:
+        self.f, self.inputs, self.width, self.default = f, inputs, width, carried(default)
+
+    # -- walking ---------------------------------------------------------------------------
+    def value(self, root: Scalar) -> Value:
+        """By an explicit stack, each shared part once."""
+        if not isinstance(root, Expr):
+            return self.number(root, self.default)
+        done: dict[Expr, Value] = {}
+        stack: list[Expr] = [root]
+        while stack:
+            item = stack[-1]
+            if item in done:
+                stack.pop()
+                continue
+            waiting = [o for o in item.operands if isinstance(o, Expr) and o not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            stack.pop()
+            done[item] = self._apply(item, done)
+        return done[root]
+
+    def _apply(self, item: Expr, done: dict[Expr, Value]) -> Value:
+        name = item.function
+        if name == "input":
+            return self.inputs[int(item.detail)]
+        if name == "cast":
+            (operand,) = self._operands(item.operands, done)
+            return self.cast(operand, number_type(item.detail))
+        if name == "where":
+            return self._where(item, done)
+        operands = self._operands(item.operands, done)
+        if name in _LOGIC or name == "not":
+            return self._logic(name, [self.truth(v) for v in operands])
+        kind = operands[0].kind
+        if kind is NumberType.BOOL and name not in ("eq", "ne", *_BITS, "bit_not"):
+            # numpy's arithmetic on booleans has no loop of its own worth having.
+            operands = [self.cast(v, NumberType.INT8) for v in operands]
+            kind = NumberType.INT8
+        if name in _COMPARE:
+            return self._compare(name, operands[0], operands[1])
+        if name in ("isnan", "isinf"):
+            return self._test(name, operands[0])
+        if kind.is_float:
+            return Value(self._float(name, kind, [v.name for v in operands]), kind)
+        if name in _FLOAT_ONLY or name in ("sqrt", "rsqrt"):
+            wide = [self.cast(v, NumberType.FLOAT64) for v in operands]
+            made = self._float(name, NumberType.FLOAT64, [v.name for v in wide])
+            return Value(made, NumberType.FLOAT64)
+        return Value(self._integer(name, kind, [v.name for v in operands]), kind)
+
+    def _operands(self, operands: Sequence[Scalar], done: dict[Expr, Value]) -> list[Value]:
+        """Operands of one type: numbers take that of the values beside them."""
+        values = [done[o] if isinstance(o, Expr) else None for o in operands]
+        kinds = [v.kind for v in values if v is not None]
+        kind = kinds[0] if kinds else self.default
+        for other in kinds[1:]:
+            if other is not kind:
+                kind = number_type(np.result_type(kind.numpy, other.numpy))
+        return [
+            self.number(o, kind) if v is None else self.cast(v, kind)  # type: ignore[arg-type]
+            for v, o in zip(values, operands, strict=True)
+        ]
+
+    def _where(self, item: Expr, done: dict[Expr, Value]) -> Value:
+        condition = item.operands[0]
+        if isinstance(condition, Expr):
+            mask = self.truth(done[condition])
+        else:
+            mask = self.number(bool(condition), NumberType.BOOL)
+        a, b = self._operands(item.operands[1:], done)
+        return Value(self.select(mask.name, a.name, b.name, a.kind), a.kind)
+
+    # -- pieces ----------------------------------------------------------------------------
+    def type(self, kind: NumberType) -> str:
+        return vector(IR_TYPE[carried(kind)], self.width)
+
+    def number(self, value: float | int | bool, kind: NumberType) -> Value:
+        """A number in all lanes, wrapped into its type as numpy's astype does."""
+        kind = carried(kind)
+        element = IR_TYPE[kind]
+        if kind.is_float:
+            return Value(constant(float(value), element, self.width), kind)
+        if kind is NumberType.BOOL:
+            return Value(repeated("true" if value else "false", "i1", self.width), kind)
+        bits = int(element[1:])
+        whole = int(value) & ((1 << bits) - 1)
+        signed = whole - (1 << bits) if whole >> (bits - 1) else whole
+        return Value(repeated(str(signed), element, self.width), kind)
+
+    def select(self, mask: str, a: str, b: str, kind: NumberType) -> str:
+        lanes, type_ = vector("i1", self.width), self.type(kind)
+        return self.f.value(f"select {lanes} {mask}, {type_} {a}, {type_} {b}")
+
+    def truth(self, value: Value) -> Value:
+        return self.cast(value, NumberType.BOOL)
+
+    def _logic(self, name: str, operands: list[Value]) -> Value:
+        lanes = vector("i1", self.width)
+        if name == "not":
+            true = repeated("true", "i1", self.width)
+            return Value(self.f.value(f"xor {lanes} {operands[0].name}, {true}"), NumberType.BOOL)
+        a, b = (v.name for v in operands)
+        return Value(self.f.value(f"{_LOGIC[name]} {lanes} {a}, {b}"), NumberType.BOOL)
+
+    def _compare(self, name: str, a: Value, b: Value) -> Value:
+        type_ = self.type(a.kind)
+        if a.kind.is_float:
+            made = self.f.value(f"fcmp {_COMPARE[name]} {type_} {a.name}, {b.name}")
+        else:
+            sign = "" if name in ("eq", "ne") else "u" if _unsigned(a.kind) else "s"
+            made = self.f.value(f"icmp {sign}{name} {type_} {a.name}, {b.name}")
+        return Value(made, NumberType.BOOL)
+
+    # -- casts -----------------------------------------------------------------------------
+    def cast(self, value: Value, kind: NumberType) -> Value:
+        """As numpy's astype; a half-precision type rounds, and is carried as float32."""
+        if kind in HALVES:
+            wide = self.cast(value, NumberType.FLOAT32)
+            return Value(self.rounded(wide.name, kind), NumberType.FLOAT32)
+        old = value.kind
+        if old is kind:
+            return value
+        f, source, target = self.f, self.type(old), self.type(kind)
+        name = value.name
+        if kind is NumberType.BOOL:
+            zero = self.number(0, old).name
+            how = "fcmp une" if old.is_float else "icmp ne"
+            return Value(f.value(f"{how} {source} {name}, {zero}"), kind)
+        if old.is_float and kind.is_float:
+            how = "fpext" if kind is NumberType.FLOAT64 else "fptrunc"
+            return Value(f.value(f"{how} {source} {name} to {target}"), kind)
+        if old.is_float:
+            return Value(self._float_to_integer(name, old, kind), kind)
+        if kind.is_float:
+            how = "uitofp" if _unsigned(old) else "sitofp"
+            return Value(f.value(f"{how} {source} {name} to {target}"), kind)
+        bits, wanted = (_bits(k) for k in (old, kind))
+        if bits == wanted:
+            return Value(name, kind)
+        how = "trunc" if bits > wanted else "zext" if _unsigned(old) else "sext"
+        return Value(f.value(f"{how} {source} {name} to {target}"), kind)
+
+    def _float_to_integer(self, name: str, old: NumberType, kind: NumberType) -> str:
+        """Truncation; what does not fit wraps through a wider type, as C compilers here do."""
+        bits = _bits(kind)
+        through = bits
+        if bits < 32:
+            through = 32
+        elif kind is NumberType.UINT32:
+            through = 64
+        how = "fptoui" if kind is NumberType.UINT64 else "fptosi"
+        wide = vector(f"i{through}", self.width)
+        made = self.f.value(f"{how} {self.type(old)} {name} to {wide}")
+        if through == bits:
+            return made
+        return self.f.value(f"trunc {wide} {made} to {self.type(kind)}")
+
+    def rounded(self, name: str, kind: NumberType) -> str:
+        """A float32 rounded to what a half-precision type holds."""
+        if kind is NumberType.FLOAT16:
+            half, single = vector("half", self.width), vector("float", self.width)
+            made = self.f.value(f"fptrunc {single} {name} to {half}")
+            return self.f.value(f"fpext {half} {made} to {single}")
+        bits = bfloat_bits(self.f, name, self.width)
+        wide = vector("i32", self.width)
+        shift = repeated("16", "i32", self.width)
+        high = self.f.value(f"shl {wide} {bits}, {shift}")
+        return self.f.value(f"bitcast {wide} {high} to {vector('float', self.width)}")
+
+    # -- floats ----------------------------------------------------------------------------
+    def _float(self, name: str, kind: NumberType, names: list[str]) -> str:
+        v = Lanes(self.f, IR_TYPE[kind], self.width)
+        x, y = names[0], names[-1]
+        if name in ("add", "sub", "mul", "div"):
+            return self.f.value(f"f{name} {v.kind} {x}, {y}")
+        if name in ("min", "max"):
+            return self._extreme(v, name, x, y)
+        if name == "fmod":
+            return self.f.value(f"frem {v.kind} {x}, {y}")
+        if name == "mod":
+            return self._float_mod(v, x, y)
+        if name == "neg":
+            return v.neg(x)
+        if name == "abs":
+            return v.abs(x)
+        if name == "sign":
+            below = v.where(v.compare("olt", x, 0.0), -1.0, x)
+            return v.where(v.compare("ogt", x, 0.0), 1.0, below)
+        if name in _ROUND:
+            return v.call(_ROUND[name], x)
+        if name == "sqrt":
+            return v.call("sqrt", x)
+        if name == "rsqrt":
+            return v.div(1.0, v.call("sqrt", x))
+        if name == "reciprocal":
+            return v.div(1.0, x)
+        return function(self.f, name, v.element, self.width, *names)
+
+    def _test(self, name: str, value: Value) -> Value:
+        """isnan or isinf."""
+        if not value.kind.is_float:
+            return self.number(False, NumberType.BOOL)
+        v = Lanes(self.f, IR_TYPE[value.kind], self.width)
+        x = value.name
+        if name == "isnan":
+            return Value(v.compare("uno", x, x), NumberType.BOOL)
+        return Value(v.compare("oeq", v.abs(x), float("inf")), NumberType.BOOL)
+
+    def _extreme(self, v: Lanes, name: str, x: str, y: str) -> str:
+        """The smaller or larger; a NaN on either side stays."""
+        worse = "ogt" if name == "min" else "olt"
+        if not x.startswith("%"):
+            x, y = y, x
+        # x unless it is strictly worse, so a NaN in x stays; then a NaN in y.
+        best = v.where(v.compare(worse, x, y), y, x)
+        if y.startswith("%"):
+            return v.where(v.compare("uno", y, y), y, best)
+        return best
+
+    def _float_mod(self, v: Lanes, x: str, y: str) -> str:
+        """The remainder with the sign of the divisor; a zero has it too."""
+        rest = self.f.value(f"frem {v.kind} {x}, {y}")
+        both = (v.compare("olt", rest, 0.0), v.compare("olt", y, 0.0))
+        differ = self.f.value(f"xor {v.mask} {both[0]}, {both[1]}")
+        nonzero = v.compare("une", rest, 0.0)
+        wrong = self.f.value(f"and {v.mask} {differ}, {nonzero}")
+        moved = v.where(wrong, v.add(rest, y), rest)
+        return v.where(v.compare("oeq", rest, 0.0), v.copysign(v.number(0.0), y), moved)
+
+    # -- integers --------------------------------------------------------------------------
+    def _integer(self, name: str, kind: NumberType, names: list[str]) -> str:
+        type_ = self.type(kind)
+        x, y = names[0], names[-1]
+        f = self.f
+        zero, one = self.number(0, kind).name, self.number(1, kind).name
+        if name in ("add", "sub", "mul"):
+            return f.value(f"{name} {type_} {x}, {y}")
+        if name in _BITS:
+            return f.value(f"{_BITS[name]} {type_} {x}, {y}")
+        if name in ("div", "mod", "fmod"):
+            return self._divide(name, kind, x, y)
+        if name in ("min", "max"):
+            how = ("u" if _unsigned(kind) else "s") + ("lt" if name == "min" else "gt")
+            return self.select(f.value(f"icmp {how} {type_} {x}, {y}"), x, y, kind)
+        if name in ("shift_left", "shift_right"):
+            return self._shift(name, kind, x, y)
+        if name == "bit_not":
+            return f.value(f"xor {type_} {x}, {self.number(-1, kind).name}")
+        if name == "neg":
+            return f.value(f"sub {type_} {zero}, {x}")
+        if name == "reciprocal":
+            return self._divide("div", kind, one, x)
+        if name in ("abs", "sign"):
+            positive = f.value(f"icmp ne {type_} {x}, {zero}")
+            if _unsigned(kind):
+                return x if name == "abs" else self.select(positive, one, zero, kind)
+            below = f.value(f"icmp slt {type_} {x}, {zero}")
+            if name == "abs":
+                return self.select(below, f.value(f"sub {type_} {zero}, {x}"), x, kind)
+            minus = self.number(-1, kind).name
+            return self.select(below, minus, self.select(positive, one, zero, kind), kind)
+        if name in _ROUND:
+            return x
+        if name == "pow":
+            return self._integer_power(kind, x, y)
+        raise KeyError(name)
+
+    def _divide(self, name: str, kind: NumberType, x: str, y: str) -> str:
+        """Truncated division or a remainder; by zero 0, and the one overflow wraps."""
+        f, type_ = self.f, self.type(kind)
+        zero, one = self.number(0, kind).name, self.number(1, kind).name
+        none = f.value(f"icmp eq {type_} {y}, {zero}")
+        if _unsigned(kind):
+            safe = self.select(none, one, y, kind)
+            made = f.value(f"{'udiv' if name == 'div' else 'urem'} {type_} {x}, {safe}")
+            return self.select(none, zero, made, kind)
+        minus = f.value(f"icmp eq {type_} {y}, {self.number(-1, kind).name}")
+        lanes = vector("i1", self.width)
+        safe = self.select(f.value(f"or {lanes} {none}, {minus}"), one, y, kind)
+        if name == "div":
+            made = f.value(f"sdiv {type_} {x}, {safe}")
+            negated = f.value(f"sub {type_} {zero}, {x}")
+            return self.select(none, zero, self.select(minus, negated, made, kind), kind)
+        rest = f.value(f"srem {type_} {x}, {safe}")
+        if name == "fmod":
+            return rest  # by 1 it is 0, which is right for 0 and -1 as well
+        signs = f.value(f"xor {type_} {rest}, {y}")
+        differ = f.value(f"icmp slt {type_} {signs}, {zero}")
+        nonzero = f.value(f"icmp ne {type_} {rest}, {zero}")
+        wrong = f.value(f"and {lanes} {differ}, {nonzero}")
+        return self.select(wrong, f.value(f"add {type_} {rest}, {y}"), rest, kind)
+
+    def _shift(self, name: str, kind: NumberType, x: str, y: str) -> str:
+        f, type_ = self.f, self.type(kind)
+        how = "shl" if name == "shift_left" else "lshr" if _unsigned(kind) else "ashr"
+        bits = self.number(_bits(kind), kind).name
+        within = f.value(f"icmp ult {type_} {y}, {bits}")
+        zero = self.number(0, kind).name
+        safe = self.select(within, y, zero, kind)
+        return self.select(within, f.value(f"{how} {type_} {x}, {safe}"), zero, kind)
+
+    def _integer_power(self, kind: NumberType, x: str, y: str) -> str:
+        """By squaring; a negative exponent truncates 1/x^n."""
+        f, type_ = self.f, self.type(kind)
+        zero, one = self.number(0, kind).name, self.number(1, kind).name
+        with f.loop(_bits(kind), (type_, one), (type_, x), (type_, y)) as loop:
+            result, base, rest = loop.values
+            low = f.value(f"and {type_} {rest}, {one}")
+            odd = f.value(f"icmp ne {type_} {low}, {zero}")
+            times = f.value(f"mul {type_} {result}, {base}")
+            loop.next(
+                self.select(odd, times, result, kind),
+                f.value(f"mul {type_} {base}, {base}"),
+                f.value(f"lshr {type_} {rest}, {one}"),
+            )
+        result = loop.values[0]
+        if _unsigned(kind):
+            return result
+        minus = self.number(-1, kind).name
+        below = f.value(f"icmp slt {type_} {y}, {zero}")
+        is_one = f.value(f"icmp eq {type_} {x}, {one}")
+        is_minus = f.value(f"icmp eq {type_} {x}, {minus}")
+        even = f.value(f"icmp eq {type_} {f.value(f'and {type_} {y}, {one}')}, {zero}")
+        unit = self.select(even, one, minus, kind)
+        tiny = self.select(is_one, one, self.select(is_minus, unit, zero, kind), kind)
+        return self.select(below, tiny, result, kind)
+
+
+def bfloat_bits(f: Function, name: str, width: int) -> str:
+    """The upper 16 bits of float32 values rounded half to even, in the low half of i32 lanes."""
+    single, wide = vector("float", width), vector("i32", width)
+
+    def number(value: int) -> str:
+        return repeated(str(value), "i32", width)
+
+    bits = f.value(f"bitcast {single} {name} to {wide}")
+    high = f.value(f"lshr {wide} {bits}, {number(16)}")
+    odd = f.value(f"and {wide} {high}, {number(1)}")
+    bias = f.value(f"add {wide} {odd}, {number(0x7FFF)}")
+    moved = f.value(f"lshr {wide} {f.value(f'add {wide} {bits}, {bias}')}, {number(16)}")
+    nan = f.value(f"fcmp uno {single} {name}, {name}")
+    quiet = f.value(f"or {wide} {high}, {number(0x40)}")
+    lanes = vector("i1", width)
+    return f.value(f"select {lanes} {nan}, {wide} {quiet}, {wide} {moved}")
+
+
+def _unsigned(kind: NumberType) -> bool:
+    return kind is NumberType.BOOL or kind.startswith("uint")
+
+
+def _bits(kind: NumberType) -> int:
+    return int(IR_TYPE[kind][1:])
