@@ -131,6 +131,11 @@ class Op:
         return None
 
     @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        """The outputs' values by numpy, for operators that onnx does not have; None for others."""
+        return None
+
+    @classmethod
     def constant_value(cls, node: Node) -> NDArray[Any] | None:
         """The small constant that a leaf holds; None for any other node."""
         return None
