@@ -45,7 +45,7 @@ def _store_text(store: Store) -> str:
     found = store.info()
     if found.path is None:
         return "off: every process compiles anew; set NEURALSYM_CACHE_DIR to a writable folder"
-    return f"{found.path} ({found.entries} kernels, {found.nbytes / 1e6:.1f} MB)"
+    return f"{found.path} ({found.entries} kernels, {found.bytes / 1e6:.1f} MB)"
 
 
 def _self_test() -> tuple[bool, str]:
@@ -70,5 +70,5 @@ def cache_clear(given: argparse.Namespace) -> int:
     store = Store.of(Options().cache_dir)
     before = store.info()
     store.clear()
-    print(f"removed {before.entries} kernels ({before.nbytes / 1e6:.1f} MB)")
+    print(f"removed {before.entries} kernels ({before.bytes / 1e6:.1f} MB)")
     return 0
