@@ -14,6 +14,7 @@ from typing import Any
 from neuralsym.core.infer import type_name
 from neuralsym.core.schema import VERSIONS, plain_attribute
 from neuralsym.core.symbol import Node, Symbol
+from neuralsym.core.types import Type
 from neuralsym.engines.onnx.meaning import CHANGED
 
 LOWEST = 7
@@ -71,6 +72,18 @@ def _refusal(node: Node, schema: Any, newer: Any, newest: Any) -> str:
         if schema.deprecated:
             return f"version {version} of {node.op_type} is deprecated"
     return _attributes(node, schema, newest) or _types(node, schema)
+
+
+@cache
+def copying(type: Type) -> int:
+    """The lowest version of Identity that takes values of this type."""
+    name, found = type_name(type), history()["", "Identity"]
+    good = found[-1].since_version
+    for schema in reversed(found):
+        if name not in schema.inputs[0].types:
+            break
+        good = schema.since_version
+    return int(good)
 
 
 def _negative(node: Node) -> bool:

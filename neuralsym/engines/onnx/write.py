@@ -7,7 +7,7 @@ their names, and what bodies store lies with the other initializers of the main 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -51,6 +51,8 @@ _TYPE_IR = {
     **dict.fromkeys(("int2", "uint2"), 13),
     **dict.fromkeys(("float6e2m3", "float6e3m2"), 14),
 }
+# Defaults that are written out: onnx's checker fails on these operators without them.
+_EXPLICIT = {"MeanVarianceNormalization": ("axes",)}
 _LOWEST_IR = 4  # before it, every initializer had to be an input too
 
 
@@ -181,6 +183,16 @@ def choose_opsets(graph: Graph, asked: int | None) -> dict[str, int]:
             "for the lowest that is sufficient"
         )
     found = {"": opsets.DEFAULT if asked is None else asked}
+    for part in [graph, *every_body(graph)]:
+        for symbol, copied in zip(part.outputs, copied_outputs(part, part is graph), strict=True):
+            if copied:
+                needed = opsets.copying(symbol.type)
+                if asked is not None and needed > asked:
+                    raise FormatError(
+                        f"{symbol.type} cannot be an output in opset {asked}; the lowest for it "
+                        f"is {needed}"
+                    )
+                found[""] = max(found[""], needed)
     for node in every_node(graph):
         domain = node.op.domain
         if node.op in LEAVES:
@@ -201,14 +213,37 @@ def choose_opsets(graph: Graph, asked: int | None) -> dict[str, int]:
     return found
 
 
-def every_node(graph: Graph) -> Iterable[Node]:
-    """The nodes of a graph and of all its bodies."""
+def every_body(graph: Graph) -> Iterator[Graph]:
+    """The bodies of a graph, and theirs."""
     pending = [graph]
     while pending:
         for node in pending.pop().nodes:
-            yield node
             if node.attrs:
-                pending.extend(bodies(node).values())
+                for body in bodies(node).values():
+                    yield body
+                    pending.append(body)
+
+
+def every_node(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and of all its bodies."""
+    for part in (graph, *every_body(graph)):
+        yield from part.nodes
+
+
+def copied_outputs(graph: Graph, main: bool) -> list[bool]:
+    """Which outputs have to be copies.
+
+    A value that is asked for twice is copied, and so is an input or a stored value, except where
+    the main graph gives it out under its own name.
+    """
+    copies: list[bool] = []
+    seen: set[Symbol] = set()
+    for symbol, wanted in zip(graph.outputs, graph.output_names, strict=True):
+        leaf = symbol.node.op in LEAVES
+        own = main and wanted == graph.names[symbol.node]
+        copies.append(symbol in seen or (leaf and not own))
+        seen.add(symbol)
+    return copies
 
 
 # -- graphs ------------------------------------------------------------------------------------
@@ -259,6 +294,8 @@ class _Writer:
                 kept = node.op is Variable or (node.op in LEAVES and symbol in self.names)
                 if symbol not in direct and not kept:
                     self.names[symbol] = self.claim(graph.value_name(symbol))
+        written = 0
+        done: set[Node] = set()
         for node in graph.nodes:
             if node.op in (Weight, Constant):
                 name = self.names[node.outputs[0]]
@@ -269,26 +306,26 @@ class _Writer:
                 for symbol in node.outputs:
                     if symbol not in direct:
                         self.describe(tail.value_info.add(), self.names[symbol], symbol.type)
-        for symbol, name, copied in results:
-            if copied:
-                made = head.node.add(op_type="Identity", name=self.node_name(name))
-                made.input.append(self.names[symbol])
-                made.output.append(name)
-            self.describe(tail.output.add(), name, symbol.type)
+            done.add(node)
+            # A copy stands where it would if it were a node of the graph.
+            while written < len(results) and results[written][0].node in done:
+                self.output(*results[written], head, tail)
+                written += 1
+
+    def output(
+        self, symbol: Symbol, name: str, copied: bool, head: GraphProto, tail: GraphProto
+    ) -> None:
+        if copied:
+            made = head.node.add(op_type="Identity", name=self.node_name(name))
+            made.input.append(self.names[symbol])
+            made.output.append(name)
+        self.describe(tail.output.add(), name, symbol.type)
 
     def name_outputs(self, graph: Graph, main: bool) -> list[tuple[Symbol, str, bool]]:
-        """For each output its symbol, its name, and whether it has to be a copy.
-
-        A value that is asked for twice is copied, and so is an input or a stored value, except
-        where the main graph gives it out under its own name.
-        """
+        """For each output its symbol, its name, and whether it has to be a copy."""
         results: list[tuple[Symbol, str, bool]] = []
-        seen: set[Symbol] = set()
-        for symbol, wanted in zip(graph.outputs, graph.output_names, strict=True):
-            leaf = symbol.node.op in LEAVES
-            own = main and wanted == graph.names[symbol.node]
-            copied = symbol in seen or (leaf and not own)
-            seen.add(symbol)
+        copies = copied_outputs(graph, main)
+        for symbol, wanted, copied in zip(graph.outputs, graph.output_names, copies, strict=True):
             name = wanted
             if copied or symbol.node.op is not Variable:
                 name = self.claim(wanted)
@@ -299,19 +336,22 @@ class _Writer:
 
     def node(self, graph: Graph, node: Node, made: NodeProto) -> None:
         made.op_type = node.op_type
-        made.domain = node.op.domain
+        if node.op.domain:
+            made.domain = node.op.domain
         made.name = self.node_name(name_in_file(node.where) or graph.names[node])
         made.input.extend("" if s is None else self.names[s] for s in node.inputs)
         made.output.extend(self.names[s] for s in node.outputs)
-        if not node.attrs:
+        attrs = {name: node.attr(name) for name in _EXPLICIT.get(node.op_type, ())}
+        attrs.update(node.attrs)
+        if not attrs:
             return
         specs = node.op.schema.attributes
         schema = opsets.schema_at(node.op.domain, node.op_type, self.imports[node.op.domain])
         have = opsets.defaults(schema)
         named = graph.bodies.get(node, {})
-        for name in sorted(node.attrs):
+        for name in sorted(attrs):
             if name in have:
-                value = named.get(name, node.attrs[name])
+                value = named.get(name, attrs[name])
                 body = partial(self.body, captures=node.captures)
                 made.attribute.append(attribute_to_proto(name, specs[name].kind, value, body))
 
