@@ -100,7 +100,8 @@ def cast_known(call: Call, kind: NumberType) -> NDArray[Any] | None:
         whole = np.trunc(value.astype(np.float64)) if own.is_float else value
         if value.size and not (whole.min() >= info.min and whole.max() <= info.max):
             return None
-    return value.astype(kind.numpy)
+    with np.errstate(all="ignore"):  # a double beyond the floats becomes infinite
+        return value.astype(kind.numpy)
 
 
 PLAIN = frozenset(

@@ -124,8 +124,9 @@ class ConvTranspose(Contraction):
         for i, size in enumerate(x[2:]):
             full = _spread(size, kernel[i], f, i, extra[i])
             if asked:
-                if isinstance(full, int) and asked[i] > full:
-                    call.fail(f"output_shape={list(asked)}: axis {i} has at most {full} elements")
+                most = None if full is None else full + (f.strides[i] - 1)
+                if isinstance(most, int) and asked[i] > most:
+                    call.fail(f"output_shape={list(asked)}: axis {i} has at most {most} elements")
                 spatial.append(asked[i])
             elif size is None or full is None:
                 spatial.append(None)

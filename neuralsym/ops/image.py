@@ -164,6 +164,8 @@ def scaled(size: Size, scale: np.float32) -> Size:
     if isinstance(size, int):
         return int(np.floor(np.float32(size) * scale))
     exact = Fraction(float(scale))
+    if exact.denominator <= 64 and exact.numerator < 512:  # size times numerator is exact
+        return floor_div(size * exact.numerator, exact.denominator)
     tried = np.arange(_TRIED)
     results = np.floor(tried.astype(np.float32) * scale).astype(np.int64)
     for limit in (64, 4096):

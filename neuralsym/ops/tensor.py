@@ -30,6 +30,9 @@ from neuralsym.ops.shapes import (
     unknown,
 )
 
+PARTS_LIMIT = 2**16
+"""A tensor is split into at most so many parts."""
+
 
 class Identity(Movement):
     """The input itself."""
@@ -140,6 +143,8 @@ class Split(Movement):
             call.fail("a scalar cannot be split")
         check_axis(call, call.attr("axis"), None if x is None else len(x))
         parts = call.attrs.get("num_outputs")
+        if call.count > PARTS_LIMIT:
+            call.fail(f"{call.count} parts are asked for; at most {PARTS_LIMIT} can be", bad)
         if call.has(1) == (parts is not None):
             call.fail("give either the sizes of the parts or num_outputs=...", bad)
         if parts is not None and parts != call.count:
