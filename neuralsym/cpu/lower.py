@@ -127,6 +127,7 @@ def _step(
         tuple(buffers[s] for s in node.outputs),
         node.where,
         tuple(buffers[s] for s in node.captures),
+        new,
     )
 
 
@@ -227,7 +228,11 @@ def select(step: Step, lowering: Lowering, depends_on_data: Sequence[Buffer] = (
     from neuralsym.cpu.kernels.host import HostKernel, LastResort
 
     op = step.op
-    candidates = [*lowering.library.kernels(op.__name__, op.domain), ElementwiseKernel, LastResort]
+    candidates: list[type[Kernel]] = [
+        *lowering.library.kernels(op.__name__, op.domain),
+        ElementwiseKernel,
+        LastResort,
+    ]
     blocked = _only_on_host(step, depends_on_data)
     for kind in candidates:
         if blocked and not issubclass(kind, HostKernel):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from neuralsym.core.dim import Dim, evaluate
 from neuralsym.core.op import Op
+from neuralsym.core.symbol import Node
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
@@ -169,6 +170,8 @@ class Step:
     outputs: tuple[Buffer, ...]
     where: Where | None = None
     captures: tuple[Buffer, ...] = ()
+    node: Node | None = None
+    """The node that it stands for; None for a step that the compiler has put in."""
     number: int = 0
     kernel: Kernel | None = None
     refusals: list[tuple[str, str]] = field(default_factory=list)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.types import Shape, TensorType, Type
@@ -159,6 +158,14 @@ class Cell:
             if not names:
                 raise
             # A picture of one pixel is too small for this network: its first run plans.
+
+    def plans(self) -> list[Plan]:
+        """The plans at hand, segment by segment."""
+        return [plan for plans in self._plans for plan in plans.values()]
+
+    def codes(self) -> list[Code]:
+        """The code of the plans made so far."""
+        return list(self._codes)
 
     def constant_address(self, buffer: Buffer) -> int:
         return self.constants.address(buffer)

@@ -31,8 +31,30 @@ _COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne
 _LOGIC = {"and": "and", "or": "or", "xor": "xor"}
 _BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 _ROUND = {"floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
-_FLOAT_ONLY = ("exp", "expm1", "log", "log1p", "sigmoid", "erf", "sin", "cos", "tan", "asin")
-_FLOAT_ONLY += ("acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+_FLOAT_ONLY = frozenset(
+    [
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "sigmoid",
+        "erf",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "sqrt",
+        "rsqrt",
+    ]
+)
 
 
 class Value(NamedTuple):
@@ -135,7 +157,7 @@ class _Emitter:
             return self._test(name, operands[0])
         if kind.is_float:
             return Value(self._float(name, kind, [v.name for v in operands]), kind)
-        if name in _FLOAT_ONLY or name in ("sqrt", "rsqrt"):
+        if name in _FLOAT_ONLY:
             wide = [self.cast(v, NumberType.FLOAT64) for v in operands]
             made = self._float(name, NumberType.FLOAT64, [v.name for v in wide])
             return Value(made, NumberType.FLOAT64)

@@ -20,23 +20,50 @@ LN2_HIGH_FLOAT, LN2_LOW_FLOAT = 0.693359375, -2.12194440e-4
 # pi/2 in three parts, of 33, 33 and 53 bits.
 HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 
+Series = tuple[float, ...]
 # (exp(r) - 1 - r) / r^2 for |r| <= ln(2)/2, relative error 1.4e-7 of it.
-EXP_FLOAT = (0.5000000013543259, 0.16666576643547154, 0.041666464167312976)
-EXP_FLOAT += (0.00836323538462965, 0.0013933733216306013)
+EXP_FLOAT: Series = (
+    *(0.5000000013543259, 0.16666576643547154, 0.041666464167312976),
+    *(0.00836323538462965, 0.0013933733216306013),
+)
 # erf(x)/x in x^2 for |x| < 0.95, relative error 7e-10.
-ERF_SMALL = (1.1283791664799738, -0.37612632167435, 0.11283671016205946, -0.02685803195804539)
-ERF_SMALL += (0.005197642554995343, -0.0008104441943260094, 8.209796819665648e-05)
+ERF_SMALL: Series = (
+    *(1.1283791664799738, -0.37612632167435, 0.11283671016205946, -0.02685803195804539),
+    *(0.005197642554995343, -0.0008104441943260094, 8.209796819665648e-05),
+)
 # -log(1 - erf(x)) for 0.9 < x < 4.
-ERF_LARGE = (-0.000300268821987683, 1.1301551015699804, 0.6319562413541919, 0.10996079943097681)
-ERF_LARGE += (-0.026355120777291758, 0.004736950621788234, -0.0005920927580450322)
-ERF_LARGE += (4.55127729352888e-05, -1.61024041628431e-06)
+ERF_LARGE: Series = (
+    *(-0.000300268821987683, 1.1301551015699804, 0.6319562413541919, 0.10996079943097681),
+    *(-0.026355120777291758, 0.004736950621788234, -0.0005920927580450322),
+    *(4.55127729352888e-05, -1.61024041628431e-06),
+)
 # (atan(x)/x - 1)/x^2 in x^2 for |x| <= tan(pi/8), relative error 7e-14.
-ATAN = (-0.3333333333333099, 0.19999999997769818, -0.14285713935660913, 0.11111089884430966)
-ATAN += (-0.09090261081150632, 0.07681105779644415, -0.0655130277706087, 0.05170175936022072)
-ATAN += (-0.027251305589417227,)
+ATAN: Series = (
+    *(-0.3333333333333099, 0.19999999997769818, -0.14285713935660913, 0.11111089884430966),
+    *(-0.09090261081150632, 0.07681105779644415, -0.0655130277706087, 0.05170175936022072),
+    -0.027251305589417227,
+)
 
-LIBRARY = ("expm1", "log1p", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh")
-LIBRARY += ("tanh", "asinh", "acosh", "atanh", "pow", "fmod")
+LIBRARY = frozenset(
+    [
+        "expm1",
+        "log1p",
+        "erf",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "pow",
+    ]
+)
 
 
 class Lanes:
@@ -160,16 +187,12 @@ def _reduced_exp(v: Lanes, x: str) -> tuple[str, str, str]:
     """n, r and exp(r) - 1 for x = n*ln(2) + r; n as integers."""
     shifted = v.fma(x, LOG2E, v.magic)
     whole = v.sub(shifted, v.magic)
-    base = v.bits(v.number(v.magic)) if v.width == 1 else v.whole(_bits_of(v.magic, v.element))
-    if v.width == 1:
-        base = v.whole(_bits_of(v.magic, v.element))
+    base = v.whole(_bits_of(v.magic, v.element))
     n = v.integer_op("sub", v.bits(shifted), base)
     high, low = (LN2_HIGH_FLOAT, LN2_LOW_FLOAT) if v.element == "float" else (LN2_HIGH, LN2_LOW)
     r = v.fma(whole, -low, v.fma(whole, -high, x))
-    if v.element == "float":
-        series = EXP_FLOAT
-    else:
-        series = tuple(1 / math.factorial(k) for k in range(2, 14))
+    exact: Series = tuple(1 / math.factorial(k) for k in range(2, 14))
+    series = EXP_FLOAT if v.element == "float" else exact
     tail = v.polynomial(r, series)
     return n, r, v.fma(v.mul(r, r), tail, r)
 

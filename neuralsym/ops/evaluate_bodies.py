@@ -15,8 +15,11 @@ from neuralsym.errors import ExecutionError, at_line
 from neuralsym.ops.evaluate import Value, evaluate_graph
 
 
-def _run(body: Graph, values: Sequence[Value]) -> list[Value]:
-    """A body on values of its parameters, the captures last."""
+Run = Callable[[Graph, Sequence[Value]], list[Value]]
+
+
+def run_body(body: Graph, values: Sequence[Value]) -> list[Value]:
+    """A body on values of its parameters, the captures last, node by node."""
     return evaluate_graph(body, dict(zip(body.inputs, values, strict=True)))
 
 
@@ -24,14 +27,16 @@ def _truth(value: Value, default: bool) -> bool:
     return default if value is None else bool(np.asarray(value).reshape(-1)[0])
 
 
-def evaluate_if(node: Node, values: Sequence[Value], captured: Sequence[Value]) -> Sequence[Value]:
+def evaluate_if(
+    node: Node, values: Sequence[Value], captured: Sequence[Value], run: Run = run_body
+) -> Sequence[Value]:
     """The outputs of the branch that the condition chooses."""
     branch = "then_branch" if _truth(values[0], False) else "else_branch"
-    return _run(node.attrs[branch], captured)
+    return run(node.attrs[branch], captured)
 
 
 def evaluate_loop(
-    node: Node, values: Sequence[Value], captured: Sequence[Value]
+    node: Node, values: Sequence[Value], captured: Sequence[Value], run: Run = run_body
 ) -> Sequence[Value]:
     """body(i, condition, states...) -> (condition, states..., items...) while it holds."""
     body: Graph = node.attrs["body"]
@@ -42,7 +47,7 @@ def evaluate_loop(
     step = 0
     while condition and (limit is None or step < limit):
         given = (np.array(step, np.int64), np.array(condition), *states, *captured)
-        ongoing, *made = _run(body, given)
+        ongoing, *made = run(body, given)
         condition = _truth(ongoing, True)
         states = made[: len(states)]
         for kept, item in zip(items, made[len(states) :], strict=True):
@@ -62,7 +67,7 @@ def _stacked(items: Sequence[Value], type: Any, axis: int) -> NDArray[Any]:
 
 
 def evaluate_scan(
-    node: Node, values: Sequence[Value], captured: Sequence[Value]
+    node: Node, values: Sequence[Value], captured: Sequence[Value], run: Run = run_body
 ) -> Sequence[Value]:
     """body(states..., slices...) -> (states..., items...) along the axes of the scanned inputs."""
     body: Graph = node.attrs["body"]
@@ -87,7 +92,7 @@ def evaluate_scan(
             np.take(s, length - 1 - step if r else step, axis=a)
             for s, a, r in zip(sequences, axes, reverse, strict=True)
         ]
-        made = _run(body, [*states, *slices, *captured])
+        made = run(body, [*states, *slices, *captured])
         states = made[:count]
         for kept, item in zip(items, made[count:], strict=True):
             kept.append(item)
@@ -102,7 +107,7 @@ def evaluate_scan(
 
 
 def evaluate_sequence_map(
-    node: Node, values: Sequence[Value], captured: Sequence[Value]
+    node: Node, values: Sequence[Value], captured: Sequence[Value], run: Run = run_body
 ) -> Sequence[Value]:
     """The body on each element; a further input is a sequence of as many, or one value for all."""
     body: Graph = node.attrs["body"]
@@ -111,15 +116,15 @@ def evaluate_sequence_map(
     results: list[list[Value]] = [[] for _ in body.outputs]
     for place, element in enumerate(first):
         given = [o[place] if isinstance(o, list) else o for o in others]
-        for kept, item in zip(results, _run(body, [element, *given, *captured]), strict=True):
+        for kept, item in zip(results, run(body, [element, *given, *captured]), strict=True):
             kept.append(item)
     return results
 
 
-BODIES: dict[str, Callable[[Node, Sequence[Value], Sequence[Value]], Sequence[Value]]] = {
+BODIES: dict[str, Callable[..., Sequence[Value]]] = {
     "If": evaluate_if,
     "Loop": evaluate_loop,
     "Scan": evaluate_scan,
     "SequenceMap": evaluate_sequence_map,
 }
-"""Operator -> how its bodies are walked."""
+"""Operator -> how its bodies are walked; a last argument says how a body is run."""

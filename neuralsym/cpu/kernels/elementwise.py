@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.scalar import Expr, Scalar
+from neuralsym.core.types import Size
 from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.library import ROWS, Form, Kernel, Take
 from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step, row_strides
@@ -49,8 +50,10 @@ class ElementwiseKernel(Kernel):
         if block and self._can_block(step, block):
             takes: list[Take | None] = []
             for buffer in step.inputs:
-                alike = buffer is not None and buffer.rank == step.outputs[0].rank
-                takes.append(Take(block) if alike and buffer.role is not Role.CONSTANT else None)
+                takes.append(None)
+                if buffer is not None and buffer.role is not Role.CONSTANT:
+                    if buffer.rank == step.outputs[0].rank:
+                        takes[-1] = Take(block)
             return [Form(tuple(takes), (Take(block),)), plain]
         return [plain]
 
@@ -62,24 +65,20 @@ class ElementwiseKernel(Kernel):
         if not isinstance(channels, int) or (block > 1 and channels % block):
             # Lanes beyond the last channel must stay zero, and f(0) may be anything.
             return False
-        for buffer in step.inputs:
-            if buffer is None or buffer.known is not None:
+        for buffer in (*step.inputs, step.outputs[0]):
+            if buffer is None:
                 continue
             own = buffer.tensor.shape
-            assert own is not None
-            if buffer.role is Role.CONSTANT:
-                if len(own) > 1 and any(
-                    d != 1 for d in (*own[: -len(shape) + 1], *own[-len(shape) + 2 :])
-                ):
-                    if len(own) != len(shape) or own[0] != 1 or any(d != 1 for d in own[2:]):
-                        return False
-                elif len(own) == 1 and own[0] != 1:
-                    return False
-            elif len(own) != len(shape):
-                if any(d != 1 for d in own):
-                    return False
-            elif own[1] != channels:
+            if own is None or buffer.dtype is not NumberType.FLOAT32:
                 return False
+            wide = (1,) * (len(shape) - len(own)) + own
+            alike = len(own) == len(shape) and own[1] == channels
+            stored = buffer.role is Role.CONSTANT
+            if stored or not alike:
+                # One value for all, or a constant with one for each channel.
+                free = (wide[0], *wide[2:]) if stored else wide
+                if any(d != 1 for d in free):
+                    return False
         return True
 
     def adjust(self, step: Step) -> None:
@@ -107,7 +106,7 @@ class ElementwiseKernel(Kernel):
         operands = [_strided(b, out, dims, sizes) for b in (out, *given)]
         declared = out.tensor.shape
         assert declared is not None
-        single = tuple(d == 1 for d in declared)
+        single = tuple(d == 1 for d in declared) or (True,)
         if out.layout.block:
             single = (single[0], False, *single[2:], False)
         row = loop_row(self.target, expr, dims, operands, single, step.op.__name__.lower())
@@ -170,8 +169,8 @@ def _loop_dims(out: Buffer, sizes: Sizes) -> tuple[int, ...]:
 
 def _strided(buffer: Buffer, out: Buffer, dims: Sequence[int], sizes: Sizes) -> Strided:
     """A buffer as an operand of the loop over `out`."""
-    declared = list(buffer.tensor.shape or ())
-    wanted = list(out.tensor.shape or ())
+    declared: list[Size] = list(buffer.tensor.shape or ())
+    wanted: list[Size] = list(out.tensor.shape or ())
     if buffer.layout.block or (out.layout.block and buffer.rank == len(dims)):
         own = sizes.memory_shape(buffer)
         inner = list(own)
@@ -193,8 +192,8 @@ def _strided(buffer: Buffer, out: Buffer, dims: Sequence[int], sizes: Sizes) -> 
     missing = len(dims) - len(inner)
     inner = [1] * missing + inner
     strides = [0] * missing + strides
-    declared = [1] * missing + declared
-    wanted = [1] * (len(dims) - len(wanted)) + wanted
+    declared[:0] = [1] * missing
+    wanted[:0] = [1] * (len(dims) - len(wanted))
     broadcast = []
     for axis, size in enumerate(dims):
         own_dim, out_dim = declared[axis], wanted[axis]

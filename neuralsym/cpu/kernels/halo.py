@@ -1,22 +1,23 @@
-"""Zeroing the border of a blocked buffer: a row that the plan puts before its first writer."""
+"""Zeroing the border of a blocked buffer: a row that the plan puts before its first writer.
+
+Descriptor: address of the memory, planes, bytes of a plane, number of ranges, table of ranges
+(offset and bytes of each, within a plane).
+"""
 
 from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.program import Buffer, Operand, Row, Sizes
-
-"""Descriptor: address of the memory, planes, bytes of a plane, number of ranges, table of ranges
-(offset and bytes of each, within a plane)."""
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Word
 
 
 def clear_halo(target: Target, buffer: Buffer, sizes: Sizes) -> Row:
     """The row that zeroes all that is not an inner pixel of `buffer`."""
-    import numpy as np
-
     memory = sizes.memory_shape(buffer)
     pixel = buffer.dtype.itemsize * memory[-1]
     padded, inner = memory[2:-1], sizes.shape(buffer)[2:]
@@ -29,7 +30,7 @@ def clear_halo(target: Target, buffer: Buffer, sizes: Sizes) -> Row:
     ranges = np.stack([edges[:, 0] * pixel, (edges[:, 1] - edges[:, 0]) * pixel], axis=1)
     table = np.ascontiguousarray(ranges, dtype=np.int64)
     planes = memory[0] * memory[1]
-    words = [Operand(buffer), planes, outside.size * pixel, len(table), table]
+    words: list[Word] = [Operand(buffer), planes, outside.size * pixel, len(table), table]
     return Row(_code(target), words)
 
 

@@ -1,0 +1,131 @@
+"""Kernels from plain Python functions over arrays: what `Library.kernel` makes of a function.
+
+    @library.kernel("MyScale")
+    def my_scale(x, y, *, factor):            # inputs, then outputs, then attributes
+        for i in range(x.size):
+            y.flat[i] = factor * x.flat[i]
+
+The function is compiled by numba for the types and ranks of a step, and may end its parameters
+with `worker, workers` to share its work.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from neuralsym.cpu.arrays import VIEWS, Scalar
+from neuralsym.cpu.emit import Code, array_kernel
+from neuralsym.cpu.library import Kernel
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, float_word
+from neuralsym.errors import BadAttribute
+
+WORKERS = ("worker", "workers")
+
+
+class FunctionKernel(Kernel):
+    """A kernel that one Python function states; made by `kernel_of_function`."""
+
+    function: ClassVar[Callable[..., Any]]
+    places: ClassVar[int]
+    attributes: ClassVar[tuple[str, ...]]
+    shares: ClassVar[bool]
+
+    def supports(self, step: Step) -> bool | str:
+        if None in step.inputs:
+            return "an optional input is left out"
+        buffers = _operands(step)
+        if len(buffers) != self.places:
+            return (
+                f"the function takes {self.places} arrays, the step has {len(step.inputs)} inputs "
+                f"and {len(step.outputs)} outputs"
+            )
+        for buffer in buffers:
+            if buffer.dtype not in VIEWS:
+                return f"functions take no arrays of {buffer.dtype}"
+        for name in self.attributes:
+            value = step.attr(name)
+            if not isinstance(value, (bool, int, float)):
+                return f"the attribute {name}={value!r} is no number"
+        return True
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        buffers = _operands(step)
+        inputs = len(buffers) - len(step.outputs)
+        operands = tuple(
+            (str(b.dtype), b.rank, "in" if i < inputs else "out") for i, b in enumerate(buffers)
+        )
+        values = [step.attr(name) for name in self.attributes]
+        code = _code(type(self).function, operands, tuple(_kind(v) for v in values), self.name)
+        words: list[Word] = []
+        for buffer in buffers:
+            words.append(Operand(buffer))
+            words += sizes.shape(buffer)
+        words += [float_word(v) if isinstance(v, float) else int(v) for v in values]
+        return [Row(code, words, serial=not self.shares)]
+
+
+def kernel_of_function(function: Callable[..., Any]) -> type[FunctionKernel]:
+    """The Kernel class of a plain function: inputs, outputs, then keyword attributes.
+
+    Raises BadAttribute for a signature with *args, **kwargs or defaults of arrays.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    arrays = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    attributes = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if len(arrays) + len(attributes) < len(parameters):
+        raise BadAttribute(f"kernel {function.__name__}: it must name its arrays, without * and **")
+    shares = tuple(p.name for p in arrays[-2:]) == WORKERS
+    if shares:
+        arrays = arrays[:-2]
+
+    class Made(FunctionKernel):
+        name = function.__name__
+
+    Made.__name__ = Made.__qualname__ = function.__name__
+    Made.__doc__ = function.__doc__
+    Made.function = staticmethod(_positional(function, len(arrays), len(attributes), shares))
+    Made.places = len(arrays)
+    Made.attributes = tuple(p.name for p in attributes)
+    Made.shares = shares
+    return Made
+
+
+def _positional(
+    function: Callable[..., Any], arrays: int, attributes: int, shares: bool
+) -> Callable[..., Any]:
+    """The function with its attributes as positional parameters behind the arrays."""
+    if not attributes:
+        return function
+    plain: Any = getattr(function, "py_func", function)
+    code = plain.__code__
+    if shares:
+        raise BadAttribute(
+            f"kernel {function.__name__}: a function with attributes and workers is written "
+            "with all its parameters positional, as emit.array_kernel takes it"
+        )
+    changed = code.replace(co_argcount=arrays + attributes, co_kwonlyargcount=0)
+    return types.FunctionType(changed, plain.__globals__, plain.__name__, None, plain.__closure__)
+
+
+def _operands(step: Step) -> list[Buffer]:
+    return [*(b for b in step.inputs if b is not None), *step.outputs]
+
+
+def _kind(value: bool | int | float) -> Scalar:
+    if isinstance(value, bool):
+        return "bool"
+    return "int64" if isinstance(value, int) else "float64"
+
+
+@lru_cache(maxsize=1024)
+def _code(
+    function: Callable[..., Any],
+    operands: tuple[tuple[str, int, str], ...],
+    attributes: tuple[Scalar, ...],
+    name: str,
+) -> Code:
+    return array_kernel(function, operands, attributes, name)
