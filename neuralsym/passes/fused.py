@@ -13,14 +13,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from neuralsym.core.broadcast import broadcast_shapes
 from neuralsym.core.dim import certainly_differ
 from neuralsym.core.leaves import OWN
 from neuralsym.core.op import Call, Op, find_op
-from neuralsym.core.scalar import Expr, Scalar
+from neuralsym.core.scalar import Expr, Scalar, argument
 from neuralsym.core.schema import AttributeSpec, Formal, Schema
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import BadAttribute, ShapeMismatch
+from neuralsym.ops.evaluate import evaluate
+from neuralsym.ops.values import compute
 
 ANY: frozenset[str] = frozenset()
 """As a formal's allowed types: all of them."""
@@ -63,10 +69,12 @@ class Calculate(Op):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:
-        shape: Shape | None = ()
-        for i in range(len(call.inputs)):
-            shape = _broadcast(call, shape, call.shape(i))
+        shape = _broadcast(call, *(call.shape(i) for i in range(len(call.inputs))))
         return [TensorType(call.attrs["dtype"], shape)]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        return [compute(node.attrs["expr"], values, node.attrs["dtype"])]
 
 
 class FusedConv(Op):
@@ -113,6 +121,15 @@ class FusedConv(Op):
         if call.has(3) and _differ(call.shape(3), result.shape):
             call.fail(f"its residual is {call.type(3)}, its result {result}")
         return [result]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        conv_op = find_op("Conv")
+        plain = Node(
+            conv_op, node.inputs[:3], without_epilogue(node.attrs), (node.outputs[0].type,)
+        )
+        (value,) = evaluate(plain, values[:3])
+        return [_finished(node, value, values)]
 
 
 class FusedMatMul(Op):
@@ -170,6 +187,17 @@ class FusedMatMul(Op):
             call.fail(f"its residual is {call.type(3)}, its result's shape {shape}")
         return [TensorType(call.dtype(0), shape)]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        a, b = (
+            np.swapaxes(v, -1, -2) if node.attr(name) else v
+            for v, name in zip(values, ("trans_a", "trans_b"), strict=False)
+        )
+        made = node.attr("alpha") * (a.astype(_wide(a)) @ b.astype(_wide(b)))
+        if len(values) > 2 and values[2] is not None:
+            made = made + node.attr("beta") * values[2].astype(made.dtype)
+        return [_finished(node, made, values)]
+
 
 def arguments(expr: Scalar) -> list[int]:
     """The inputs that an expression uses, in rising order."""
@@ -196,6 +224,18 @@ def check_activation(call: Call) -> None:
         call.fail(f"activation is {activation!r}, not an expression of argument(0)", BadAttribute)
 
 
+def _finished(node: Node, value: Any, values: Sequence[Any]) -> Any:
+    """The result: with the residual and the activation, rounded once."""
+    if len(values) > 3 and values[3] is not None:
+        value = value + values[3].astype(value.dtype)
+    activation = node.attrs.get("activation") or argument(0)
+    return compute(activation, [value], node.outputs[0].dtype)
+
+
+def _wide(array: Any) -> Any:
+    return np.float64 if array.dtype == np.float64 else np.float32
+
+
 def without_epilogue(attrs: Any) -> dict[str, Any]:
     """The attributes that a FusedConv shares with Conv."""
     return {k: v for k, v in attrs.items() if k != "activation"}
@@ -217,22 +257,11 @@ def _swapped(call: Call, index: int, transposed: bool) -> Shape | None:
     return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
 
 
-def _broadcast(call: Call, a: Shape | None, b: Shape | None) -> Shape | None:
-    if a is None or b is None:
-        return None
-    rank = max(len(a), len(b))
-    wide = ((1,) * (rank - len(s)) + s for s in (a, b))
-    return tuple(_size(call, x, y) for x, y in zip(*wide, strict=True))
-
-
-def _size(call: Call, a: Size, b: Size) -> Size:
-    if a == b or b == 1:
-        return a
-    if a == 1:
-        return b
-    if isinstance(a, int) and isinstance(b, int):
-        call.fail(f"sizes {a} and {b} do not broadcast", ShapeMismatch)
-    return a if isinstance(a, int) else b if isinstance(b, int) else None
+def _broadcast(call: Call, *shapes: Shape | None) -> Shape | None:
+    try:
+        return broadcast_shapes(shapes)
+    except ShapeMismatch as error:
+        call.fail(str(error))
 
 
 def _sizes_differ(a: Size, b: Size) -> bool:

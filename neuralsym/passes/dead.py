@@ -1,0 +1,41 @@
+"""What nobody uses: trailing outputs that are optional. (A Graph holds no unused nodes.)"""
+
+from __future__ import annotations
+
+from neuralsym.core.graph import Graph
+from neuralsym.core.symbol import Node, Symbol
+from neuralsym.core.traverse import LEAVES, renewed
+from neuralsym.rewrite.driver import use_counts
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """Make the nodes without those of their optional outputs at the end that nothing uses."""
+    graph = graph.map_bodies(drop_dead)
+    uses = use_counts(graph)
+    new: dict[Symbol, Symbol] = {}
+    for node in graph.nodes:
+        made = renewed(node, new)
+        count = len(node.outputs)
+        least = max(node.op.schema.minimum_outputs, 1)
+        if node.op not in LEAVES and not node.op.body_attributes:
+            while count > least and not uses[node.outputs[count - 1]]:
+                count -= 1
+        if count < len(node.outputs):
+            made = _with_outputs(made, count)
+        if made is not node:
+            new.update(zip(node.outputs[:count], made.outputs, strict=True))
+    return graph.rewired(new)
+
+
+def _with_outputs(node: Node, count: int) -> Node:
+    return Node(
+        node.op,
+        node.inputs,
+        node.attrs,
+        tuple(s.type for s in node.outputs[:count]),
+        known=tuple(s.known for s in node.outputs[:count]),
+        name=node.name,
+        scope=node.scope,
+        where=node.where,
+        captures=node.captures,
+    )

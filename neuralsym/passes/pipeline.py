@@ -1,0 +1,121 @@
+"""The pipelines: which passes run at which level of optimisation, and in which order.
+
+O0 is the graph as it is. O1 simplifies and stays within ONNX. O2 fuses too, into operators of our
+own that the CPU engine has kernels for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from neuralsym.core.graph import Graph
+from neuralsym.errors import BadAttribute
+from neuralsym.passes.batch_norm import fold_batch_norm
+from neuralsym.passes.canonical import CANONICAL
+from neuralsym.passes.constant import fold_constants
+from neuralsym.passes.cse import share_common
+from neuralsym.passes.dead import drop_dead
+from neuralsym.passes.elementwise import fuse_elementwise
+from neuralsym.passes.epilogue import fuse_epilogues
+from neuralsym.passes.identity import DROP_IDENTITIES
+from neuralsym.passes.pad import FOLD_PADS
+from neuralsym.rewrite.driver import Event, Trace, rewrite
+from neuralsym.rewrite.rule import Rule
+
+Transform = Callable[[Graph, Trace | None], Graph]
+MOST_ROUNDS = 20
+"""The simplifying passes are repeated until they change nothing, at most so often."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named function Graph -> Graph; bodies are its own affair."""
+
+    name: str
+    transform: Transform
+
+    def __call__(self, graph: Graph, trace: Trace | None = None) -> Graph:
+        made = self.transform(graph, trace)
+        if made is not graph and os.environ.get("NEURALSYM_CHECK") == "1":
+            made.check()
+        return made
+
+
+def _rules(name: str, rules: Sequence[Rule]) -> Pass:
+    return Pass(name, lambda graph, trace: rewrite(graph, rules, trace))
+
+
+def _plain(name: str, change: Callable[[Graph], Graph]) -> Pass:
+    def transform(graph: Graph, trace: Trace | None) -> Graph:
+        made = change(graph)
+        if trace is not None and made is not graph:
+            trace.fired.append(Event(name, f"{len(graph)} nodes -> {len(made)}"))
+        return made
+
+    return Pass(name, transform)
+
+
+SIMPLIFY = (
+    _rules("identity", DROP_IDENTITIES),
+    _plain("constant", fold_constants),
+    Pass("batch_norm", fold_batch_norm),
+    _rules("pad", FOLD_PADS),
+    _rules("canonical", CANONICAL),
+    _plain("cse", share_common),
+    _plain("dead", drop_dead),
+)
+FUSE = (
+    _plain("epilogue", fuse_epilogues),
+    _plain("elementwise", fuse_elementwise),
+)
+
+O0: tuple[Pass, ...] = ()
+O1: tuple[Pass, ...] = SIMPLIFY
+O2: tuple[Pass, ...] = SIMPLIFY + FUSE
+
+
+def optimise(
+    graph: Graph,
+    level: int = 2,
+    trace: Trace | None = None,
+    transformers: Sequence[tuple[Callable[[Graph], Graph], str]] = (),
+) -> Graph:
+    """The graph after the passes of a level: 0 none, 1 within ONNX, 2 for our own engine.
+
+    `trace`, where given, is told which rule fired where and why others did not. Each of
+    `transformers` is a function and the name of the pass before which it runs once, or "" to run
+    before all. Values keep their names. With NEURALSYM_CHECK=1 in the environment every pass's
+    result is checked.
+
+    Raises BadAttribute for an unknown level or pass.
+    """
+    if level not in (0, 1, 2):
+        raise BadAttribute(f"optimisation level {level!r} is none of 0, 1, 2")
+    names = [p.name for p in O2]
+    added: dict[str, list[Pass]] = {}
+    for change, before in transformers:
+        if before and before not in names:
+            raise BadAttribute(f"no pass is called {before!r}: they are {', '.join(names)}")
+        title = getattr(change, "__name__", type(change).__name__)
+        added.setdefault(before, []).append(_plain(title, change))
+    for extra in added.get("", ()):
+        graph = extra(graph, trace)
+    if level == 0:
+        return graph
+    for _ in range(MOST_ROUNDS):
+        before_round = graph
+        if trace is not None:
+            trace.refused.clear()  # what still stands is told by the last round
+        for each in SIMPLIFY:
+            for extra in added.pop(each.name, ()):
+                graph = extra(graph, trace)
+            graph = each(graph, trace)
+        if graph is before_round:
+            break
+    for each in FUSE if level == 2 else ():
+        for extra in added.pop(each.name, ()):
+            graph = extra(graph, trace)
+        graph = each(graph, trace)
+    return graph
