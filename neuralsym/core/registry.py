@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -134,7 +135,7 @@ def _attribute(spec: AttributeSpec, value: Any) -> Any:
     if kind == "INT":
         if spec.name in DTYPE_ATTRIBUTES and not hasattr(value, "__index__"):
             return number_type(value).onnx  # `to="float16"` of Cast and its kin
-        number = int(value.__index__())
+        number = operator.index(value)
         if number not in _INT64:
             raise ValueError("it does not fit 64 bits")
         return number

@@ -20,6 +20,7 @@ FUNCTIONS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "mod", "fmod", "pow", "min", "max"), 2),
     # comparison and logic; `min` and `max` above give NaN if either operand is NaN
     **dict.fromkeys(("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor"), 2),
+    # a shift by the width of the type or more leaves 0, or copies of the sign of a signed type
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), 2),
     **dict.fromkeys(("not", "bit_not", "isnan", "isinf", "neg", "abs", "sign"), 1),
     **dict.fromkeys(("floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "reciprocal"), 1),

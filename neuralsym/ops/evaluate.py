@@ -59,7 +59,7 @@ def evaluate(
         if node.op.__name__ in BODIES and node.op.domain == "":
             outputs = BODIES[node.op.__name__](node, values, captured)
         else:
-            outputs = _reference(node).run(None, _feeds(values))
+            outputs = _reference(node).run(None, _feeds(node, values))
     except NeuralsymError:
         raise
     except Exception as error:
@@ -192,8 +192,10 @@ def _no_body(graph: Any) -> Any:
     raise NoKernel(f"an operator with a body ({graph.name!r}) has no reference to compute it")
 
 
-def _feeds(values: Sequence[Value]) -> dict[str, Any]:
-    return {f"i{k}": v for k, v in enumerate(values) if v is not None}
+def _feeds(node: Node, values: Sequence[Value]) -> dict[str, Any]:
+    """The inputs by name; an empty optional is fed as None, an omitted input not at all."""
+    pairs = zip(node.inputs, values, strict=False)
+    return {f"i{k}": v for k, (symbol, v) in enumerate(pairs) if symbol is not None}
 
 
 def _cause(error: BaseException) -> str:

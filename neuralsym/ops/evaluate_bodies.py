@@ -14,7 +14,6 @@ from neuralsym.core.types import TensorType
 from neuralsym.errors import ExecutionError, at_line
 from neuralsym.ops.evaluate import Value, evaluate_graph
 
-
 Run = Callable[[Graph, Sequence[Value]], list[Value]]
 
 

@@ -19,7 +19,8 @@ class Granular(Quantised, abstract=True):
         scale = call.shape(1)
         if call.has(2):
             zero = call.shape(2)
-            if scale is not None and zero is not None and len(scale) != len(zero):
+            single = all(s in ((), (1,)) for s in (scale, zero))
+            if scale is not None and zero is not None and len(scale) != len(zero) and not single:
                 call.fail("the zero point must have the shape of the scale")
         x = call.shape(0)
         if scale is None or x is None or not scale:

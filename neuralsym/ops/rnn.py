@@ -31,8 +31,8 @@ class Recurrent(Recurrence, abstract=True):
         check_range(call, "hidden_size", 1, 2**31)
         for i in range(3):
             check_rank(call, i, 3, 3)
-        names = call.attr("activations")
-        if names:
+        names = call.attrs.get("activations")
+        if names and names != cls.schema.attributes["activations"].default:
             wanted = cls.functions * directions(call)
             if len(names) != wanted:
                 call.fail(f"activations must name {wanted} functions, not {len(names)}", bad)

@@ -103,8 +103,8 @@ def _functions() -> dict[str, Callable[..., Any]]:
         "bit_or": np.bitwise_or,
         "bit_xor": np.bitwise_xor,
         "bit_not": np.invert,
-        "shift_left": _shift(np.left_shift),
-        "shift_right": _shift(np.right_shift),
+        "shift_left": _shift_left,
+        "shift_right": _shift_right,
         "neg": np.negative,
         "round": np.rint,
         "rsqrt": lambda x: 1 / np.sqrt(x),
@@ -136,13 +136,18 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
-def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
-    def shift(a: Any, b: Any) -> Any:
-        bits = np.asarray(a).dtype.itemsize * 8
-        within = np.asarray(b) < bits
-        return np.where(within, function(a, np.where(within, b, 0).astype(np.asarray(b).dtype)), 0)
+def _shift_left(a: Any, b: Any) -> Any:
+    """Bits moved left; by the width or more, none is left."""
+    width = np.asarray(a).dtype.itemsize * 8
+    return np.where(b < width, np.left_shift(a, np.minimum(b, width - 1)), 0)
 
-    return shift
+
+def _shift_right(a: Any, b: Any) -> Any:
+    """Bits moved right; by the width or more, nothing but copies of the sign is left."""
+    kind = np.asarray(a).dtype
+    width = kind.itemsize * 8
+    rest = -(np.asarray(a) < 0).astype(kind) if kind.kind == "i" else 0
+    return np.where(b < width, np.right_shift(a, np.minimum(b, width - 1)), rest)
 
 
 def _sigmoid(x: Any) -> Any:
