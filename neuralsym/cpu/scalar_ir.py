@@ -32,28 +32,10 @@ _LOGIC = {"and": "and", "or": "or", "xor": "xor"}
 _BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 _ROUND = {"floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
 _FLOAT_ONLY = frozenset(
-    [
-        "exp",
-        "expm1",
-        "log",
-        "log1p",
-        "sigmoid",
-        "erf",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "sqrt",
-        "rsqrt",
-    ]
+    {
+        *("exp", "expm1", "log", "log1p", "sigmoid", "erf", "sin", "cos", "tan", "asin", "acos"),
+        *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "rsqrt"),
+    }
 )
 
 
@@ -407,12 +389,13 @@ class _Emitter:
 
     def _shift(self, name: str, kind: NumberType, x: str, y: str) -> str:
         f, type_ = self.f, self.type(kind)
-        how = "shl" if name == "shift_left" else "lshr" if _unsigned(kind) else "ashr"
-        bits = self.number(_bits(kind), kind).name
-        within = f.value(f"icmp ult {type_} {y}, {bits}")
-        zero = self.number(0, kind).name
-        safe = self.select(within, y, zero, kind)
-        return self.select(within, f.value(f"{how} {type_} {x}, {safe}"), zero, kind)
+        within = f.value(f"icmp ult {type_} {y}, {self.number(_bits(kind), kind).name}")
+        zero, last = self.number(0, kind).name, self.number(_bits(kind) - 1, kind).name
+        if name == "shift_right" and not _unsigned(kind):  # copies of the sign are left
+            return f.value(f"ashr {type_} {x}, {self.select(within, y, last, kind)}")
+        how = "shl" if name == "shift_left" else "lshr"
+        moved = f.value(f"{how} {type_} {x}, {self.select(within, y, zero, kind)}")
+        return self.select(within, moved, zero, kind)
 
     def _integer_power(self, kind: NumberType, x: str, y: str) -> str:
         """By squaring; a negative exponent truncates 1/x^n."""
