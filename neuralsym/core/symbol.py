@@ -51,6 +51,7 @@ class Node:
 
     `inputs` are positional, None where an optional one is omitted. `captures` are symbols of an
     outer scope that a body in `attrs` uses; traversal and planning treat them as inputs.
+    `operands` are all symbols that the node needs: the given inputs, then the captures.
     """
 
     __slots__ = (
@@ -62,6 +63,7 @@ class Node:
         "level",
         "name",
         "op",
+        "operands",
         "outputs",
         "scope",
         "where",
@@ -74,6 +76,7 @@ class Node:
     scope: Scope | None
     where: Where | None
     captures: tuple[Symbol, ...]
+    operands: tuple[Symbol, ...]
     level: Level | None
     label: str | None
     outputs: tuple[Symbol, ...]
@@ -99,6 +102,8 @@ class Node:
         put(self, "scope", scope)
         put(self, "where", where)
         put(self, "captures", captures)
+        given = inputs if None not in inputs else tuple(s for s in inputs if s is not None)
+        put(self, "operands", given + captures if captures else given)
         put(self, "level", LEVEL.get())
         put(self, "label", None)
         values = known or (None,) * len(types)
@@ -112,11 +117,6 @@ class Node:
     @property
     def op_type(self) -> str:
         return self.op.__name__
-
-    @property
-    def operands(self) -> tuple[Symbol, ...]:
-        """Every symbol that the node needs: its given inputs, then its captures."""
-        return (*(s for s in self.inputs if s is not None), *self.captures)
 
     def attr(self, name: str) -> Any:
         """The attribute, or its default; None where it has neither."""
