@@ -71,7 +71,7 @@ class Flatten(Movement):
             return typed(call, (None, None))
         axis = call.attr("axis")
         axis = axis + len(x) if axis < 0 else axis
-        return typed(call, (total(x[:axis]), total(x[axis:])))
+        return typed(call, bounded(call, (total(x[:axis]), total(x[axis:]))))
 
 
 class Transpose(Movement):

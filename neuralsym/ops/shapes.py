@@ -174,10 +174,15 @@ def _is_index(kind: NumberType) -> bool:
     return kind.is_integer or kind is NumberType.BOOL
 
 
+def fit(sizes: Iterable[Size]) -> bool:
+    """Whether the sizes that are numbers fit 64 bits, as values must."""
+    return all(isinstance(d, Dim) or d is None or d < 2**63 for d in sizes)
+
+
 def tidy(value: NDArray[Any], kind: NumberType) -> NDArray[Any]:
     """Objects that have all become ints as an array of ints again."""
     if value.dtype == object and not any(isinstance(v, Dim) for v in value.flat):
-        return value.astype(kind.numpy)
+        return value.astype(kind.numpy) if fit(value.flat) else value
     return value
 
 

@@ -21,6 +21,7 @@ from neuralsym.ops.base import Movement, bad, check_axis, check_choice
 from neuralsym.ops.shapes import (
     axes_of,
     bounded,
+    fit,
     foldable,
     length,
     merged,
@@ -67,7 +68,7 @@ class Shape(Movement):
     @classmethod
     def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
         part = cls.part(call)
-        return None if part is None or None in part else [dims_array(part)]
+        return None if part is None or None in part or not fit(part) else [dims_array(part)]
 
 
 class Size(Movement):
@@ -81,7 +82,9 @@ class Size(Movement):
     def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
         x = call.shape(0)
         count = None if x is None else total(x)
-        return None if count is None else [dims_array([count]).reshape(())]
+        if count is None or not fit([count]):
+            return None
+        return [dims_array([count]).reshape(())]
 
 
 class Concat(Movement):

@@ -11,6 +11,7 @@ from neuralsym import ops
 from neuralsym.core.dim import Dim
 from neuralsym.core.leaves import variable
 from neuralsym.core.registry import call
+from neuralsym.errors import BadAttribute
 
 QUICK = settings(max_examples=60, deadline=None)
 
@@ -148,3 +149,9 @@ def test_names_survive_a_round_through_arrays():
     shape = call("Shape", variable("x", ("N", "H")))
     again = call("Reshape", shape, ints(2, 1))
     assert call("Transpose", again).known.tolist() == [[Dim.name("N"), Dim.name("H")]]
+
+
+def test_a_size_beyond_64_bits_is_not_known():
+    assert call("Size", variable("x", (2**40, 2**40))).known is None
+    with pytest.raises(BadAttribute, match="elements"):
+        call("Flatten", variable("x", (1, 2**40, 2**40)))
