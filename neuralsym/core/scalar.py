@@ -8,8 +8,7 @@ number type, that of the tensor; comparisons and logic give booleans; `cast` cha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Union
 
 Number = int | float | bool
@@ -40,13 +39,18 @@ class Expr:
     function: str
     operands: tuple[Scalar, ...] = ()
     detail: str = ""
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        # Made once and from the operands' own, so that hashing neither repeats nor recurs.
+        object.__setattr__(self, "_hash", hash((self.function, self.operands, self.detail)))
 
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
-    def _hash(self) -> int:  # kept, so that hashing a deep expression stays linear
-        return hash((self.function, self.operands, self.detail))
+    def __reduce__(self) -> tuple[type[Expr], tuple[object, ...]]:
+        # The hash of a text differs between processes.
+        return (Expr, (self.function, self.operands, self.detail))
 
     def __add__(self, other: Scalar) -> Expr:
         return Expr("add", (self, other))

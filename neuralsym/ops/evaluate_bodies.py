@@ -99,7 +99,7 @@ def evaluate_scan(
     for symbol, kept, axis, back in zip(
         body.outputs[count:], items, out_axes, out_reverse, strict=True
     ):
-        rank = len(np.shape(kept[0])) + 1 if kept else (symbol.tensor.rank or 0) + 1
+        rank = np.asarray(kept[0]).ndim + 1 if kept else (symbol.tensor.rank or 0) + 1
         place = axis + rank if axis < 0 else axis
         stacked.append(_stacked(kept[::-1] if back else kept, symbol.type, place))
     return [*states, *stacked]

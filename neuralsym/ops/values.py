@@ -131,7 +131,7 @@ def _power(a: Any, b: Any) -> Any:
         b_array = np.asarray(b)
         raised = np.power(a, np.where(b_array < 0, 0, b_array).astype(b_array.dtype))
         ones = np.where(np.asarray(a) == 1, 1, np.where(b_array % 2 == 0, 1, -1))
-        tiny = np.where(np.abs(a) == 1, ones, 0)
+        tiny = np.where(np.abs(a) == 1, ones, 0).astype(raised.dtype)
         return np.where(b_array < 0, tiny, raised).astype(raised.dtype)
     return np.power(a, b)
 
@@ -153,7 +153,7 @@ def _shift_right(a: Any, b: Any) -> Any:
 def _sigmoid(x: Any) -> Any:
     """1/(1 + exp(-x)) by the exponential that does not overflow."""
     small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)) + x * 0
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
 
 def _erf(x: Any) -> Any:
