@@ -23,8 +23,11 @@ class Cast(Elementwise):
 
     @classmethod
     def expression(cls, step: Call | Node) -> Scalar | None:
+        source = step.inputs[0]
         kind = from_onnx(step.attr("to"))
-        return cast(argument(0), kind) if kind in PLAIN else None
+        if source is None or not {source.dtype, kind} <= PLAIN | HALF:
+            return None
+        return cast(argument(0), kind)
 
     @classmethod
     def check(cls, call: Call) -> None:
@@ -120,3 +123,4 @@ PLAIN = frozenset(
     }
 )
 """The types between which numpy's casts mean what ONNX's do."""
+HALF = frozenset({NumberType.FLOAT16, NumberType.BFLOAT16})
