@@ -133,8 +133,7 @@ def _run_onnxruntime(model: ModelProto, feed: Mapping[str, Any]) -> Sequence[Any
 def _run_onnx(model: ModelProto, feed: Mapping[str, Any]) -> Sequence[Any]:
     from onnx.reference import ReferenceEvaluator
 
-    values: Sequence[Any] = ReferenceEvaluator(model).run(None, dict(feed))
-    return values
+    return list(ReferenceEvaluator(model).run(None, dict(feed)))
 
 
 _RUNTIMES: dict[str, Callable[[ModelProto, Mapping[str, Any]], Sequence[Any]]] = {

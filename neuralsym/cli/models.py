@@ -89,7 +89,8 @@ def compare(given: argparse.Namespace) -> int:
 
     network = open_network(given.model)
     feed = read_inputs(network, given)
-    reference = given.reference or ("onnxruntime" if find_spec("onnxruntime") else "onnx")
+    installed = find_spec("onnxruntime") is not None
+    reference: testing.Reference = given.reference or ("onnxruntime" if installed else "onnx")
     with Progress("compiling") as progress:
         network.compile(progress=progress)
     rtol = testing.DEFAULT_TOLERANCE if given.rtol is None else given.rtol
