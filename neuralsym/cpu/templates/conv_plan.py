@@ -123,6 +123,7 @@ def plan_conv(
     groups = shape.groups
     vectors_each = -(-shape.outputs // groups // width)
     rows, length = extent(shape, source, target, residual)
+    rows = min(rows, target.size[1])  # a tile never crosses from one depth to the next
     most = min(MOST_VECTORS, vectors_each)
     counts = range(1, most + 1) if vectors is None else (vectors,)
     choices = [(v, _pixels(v, registers)) for v in counts]

@@ -66,6 +66,7 @@ def plan_depthwise(
 ) -> ConvPlan:
     """Choose tiles for a depthwise convolution over these blocked buffers."""
     rows, length = extent(shape, source, target, residual)
+    rows = min(rows, target.size[1])  # a tile never crosses from one depth to the next
     # Inputs are read by the products themselves; half the registers hide the sums' latency.
     tiles = tile_list(rows, length, min(registers - 2, 14))
     blocks = -(-shape.channels // width)
