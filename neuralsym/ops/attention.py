@@ -90,6 +90,25 @@ class LinearAttention(Contraction):
             check_range(call, name, 1, _MOST_HEADS)
         for i in range(3):
             check_rank(call, i, 3, 3)
+        heads = call.attr("q_num_heads"), call.attr("kv_num_heads")
+        if heads[0] % heads[1]:
+            call.fail(f"{heads[0]} query heads are no multiple of {heads[1]} key heads", bad)
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        q, k, v = call.shape(0), call.shape(1), call.shape(2)
+        q_heads, kv_heads = call.attr("q_num_heads"), call.attr("kv_num_heads")
+        size = None if k is None else _share(call, k[2], kv_heads, "key")
+        v_size = None if v is None else _share(call, v[2], kv_heads, "value")
+        batch, length = (None, None) if q is None else (q[0], q[1])
+        if q is not None:
+            _share(call, q[2], q_heads, "query")
+        wide = None if v_size is None else v_size * q_heads
+        state = call.dtype(3) if call.has(3) else call.dtype(0)
+        return [
+            TensorType(call.dtype(0), (batch, length, wide)),
+            TensorType(state, (batch, kv_heads, size, v_size)),
+        ]
 
 
 class RotaryEmbedding(Contraction):
@@ -116,3 +135,9 @@ class FlexAttention(Contraction):
     def check(cls, call: Call) -> None:
         for i in range(3):
             check_rank(call, i, 4, 4)
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        q, v = call.shape(0), call.shape(2)
+        head: Shape = (None,) * 3 if q is None else q[:3]
+        return [TensorType(call.dtype(0), (*head, None if v is None else v[3]))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from neuralsym.core.op import Call
-from neuralsym.core.types import Size, TensorType, Type
+from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import Quantised, check_axis, check_choice, check_range
@@ -19,8 +19,7 @@ class Granular(Quantised, abstract=True):
         scale = call.shape(1)
         if call.has(2):
             zero = call.shape(2)
-            single = all(s in ((), (1,)) for s in (scale, zero))
-            if scale is not None and zero is not None and len(scale) != len(zero) and not single:
+            if scale is not None and zero is not None and not _alike(scale, zero):
                 call.fail("the zero point must have the shape of the scale")
         x = call.shape(0)
         if scale is None or x is None or not scale:
@@ -38,6 +37,15 @@ class Granular(Quantised, abstract=True):
             for i, (a, b) in enumerate(zip(scale, x, strict=True)):
                 if i != axis:
                     _check_scales(call, a, b)
+
+
+def _alike(scale: Shape, zero: Shape) -> bool:
+    """Whether the shapes may be equal; a vector of one counts as a scalar."""
+    if len(scale) != len(zero):
+        longer = max(scale, zero, key=len)
+        return len(longer) == 1 and (longer[0] == 1 or not isinstance(longer[0], int))
+    pairs = zip(scale, zero, strict=True)
+    return all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
 
 
 def _check_scales(call: Call, given: Size, wanted: Size) -> None:

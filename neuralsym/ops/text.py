@@ -5,7 +5,7 @@ from __future__ import annotations
 from neuralsym.core.op import Call
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.ops.base import Elementwise, Text, check_choice, check_range
+from neuralsym.ops.base import Elementwise, Text, check_choice, check_range, check_rank
 
 
 class StringConcat(Elementwise):
@@ -36,6 +36,16 @@ class StringNormalizer(Text):
     @classmethod
     def check(cls, call: Call) -> None:
         check_choice(call, "case_change_action", ("LOWER", "UPPER", "NONE"))
+        check_rank(call, 0, 1, 2)
+        shape = call.shape(0)
+        if shape is not None and len(shape) == 2 and isinstance(shape[0], int) and shape[0] != 1:
+            call.fail("it takes a list of strings, or a matrix of one row")
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        shape = call.shape(0)
+        left = None if shape is None else (None,) if len(shape) == 1 else (1, None)
+        return [TensorType(NumberType.STRING, left)]
 
 
 class TfIdfVectorizer(Text):

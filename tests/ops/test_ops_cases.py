@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from onnx import AttributeProto, numpy_helper
 
 from neuralsym import ops
 from neuralsym.core import proto
+from neuralsym.core.dim import evaluate as evaluate_dim
 from neuralsym.core.leaves import make_variable
 from neuralsym.core.op import OPS, find_op
 from neuralsym.core.schema import plain_attribute
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
-from neuralsym.core.types import TensorType
+from neuralsym.core.types import TensorType, as_shape
 from neuralsym.ops.evaluate import evaluate
 from neuralsym.ops.functions import HAND_WRITTEN, arguments, function_name
 
@@ -164,11 +166,38 @@ def typed(symbol: Symbol, wanted: Any) -> None:
             assert all(a == b for a, b in pairs if isinstance(a, int))
 
 
-def check(cases: list[Any], known: bool) -> None:
+def named(case: Any) -> None:
+    """Sizes as names: what inference says of the outputs holds when the names get their sizes."""
+    node = case.model.graph.node[0]
+    inputs, expected = case.data_sets[0]
+    symbols = {}
+    sizes: dict[str, int] = {}
+    for declared, given in zip(case.model.graph.input, inputs, strict=True):
+        value, type_ = plain(given), proto.type_from_proto(declared.type)
+        tensor = isinstance(type_, TensorType) and isinstance(value, np.ndarray)
+        if tensor and ((value.dtype.kind == "i" and value.ndim < 2) or value.ndim == 0):
+            symbols[declared.name] = ops.constant(Tensor.of(value))  # a shape, axes, a count
+            continue
+        if tensor:
+            sizes.update({f"d{d}": d for d in value.shape})
+            shape = as_shape([f"d{d}" if d > 1 else d for d in value.shape])
+            type_ = TensorType(type_.dtype, shape)
+        symbols[declared.name] = make_variable(declared.name or "empty", type_)
+    outputs = build(node, symbols)
+    wanted = {o.name: plain(v) for o, v in zip(case.model.graph.output, expected, strict=True)}
+    for name, symbol in zip(node.output, outputs, strict=False):
+        value = wanted.get(name)
+        if isinstance(value, np.ndarray) and symbol.shape is not None:
+            assert len(symbol.shape) == value.ndim
+            pairs = zip(symbol.shape, value.shape, strict=True)
+            assert all(evaluate_dim(a, sizes) == b for a, b in pairs if a is not None)
+
+
+def check(cases: list[Any], how: Callable[[Any], None]) -> None:
     failed = []
     for case in cases:
         try:
-            run(case, known)
+            how(case)
         except Exception as error:
             failed.append(f"{case.name}: {type(error).__name__}: {str(error)[:200]}")
     assert not failed, "\n".join(failed)
@@ -176,12 +205,12 @@ def check(cases: list[Any], known: bool) -> None:
 
 @pytest.mark.oracle
 def test_a_sample_of_every_operator(cases: list[Any]) -> None:
-    check(sampled(cases), known=False)
+    check(sampled(cases), lambda case: run(case, known=False))
 
 
 @pytest.mark.oracle
 def test_known_values_are_those_of_a_run(cases: list[Any]) -> None:
-    check(sampled(cases), known=True)
+    check(sampled(cases), lambda case: run(case, known=True))
 
 
 @pytest.mark.slow
@@ -189,4 +218,9 @@ def test_known_values_are_those_of_a_run(cases: list[Any]) -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_every_case(cases: list[Any], known: bool) -> None:
     assert len(cases) > 1000
-    check(cases, known)
+    check(cases, lambda case: run(case, known))
+
+
+@pytest.mark.oracle
+def test_sizes_that_are_names(cases: list[Any]) -> None:
+    check(cases, named)
