@@ -1,0 +1,382 @@
+"""Kernels that only move values: transposes, slices, tiles, pads, gathers along an axis.
+
+All but Gather are strided copies (templates/strided.py): an operator says which views of its
+input and output it copies between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.ir import Function, Module
+from neuralsym.cpu.library import Kernel, Library
+from neuralsym.cpu.machine import Target
+from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step, row_strides
+from neuralsym.cpu.templates.strided import (
+    StridedText,
+    strided_copies,
+    strided_form,
+    strided_text,
+    strided_words,
+)
+from neuralsym.errors import ShapeMismatch
+
+OUT_OF_RANGE = 1
+"""The status of a kernel that met an index outside its axis."""
+
+
+class View(NamedTuple):
+    """A strided view of a buffer: byte offset and byte strides."""
+
+    buffer: Buffer
+    offset: int
+    strides: tuple[int, ...]
+
+    def at(self, axis: int, start: int, step: int = 1) -> View:
+        """The view that begins at `start` of an axis and goes on by `step`."""
+        stride = self.strides[axis]
+        strides = (*self.strides[:axis], stride * step, *self.strides[axis + 1 :])
+        return View(self.buffer, self.offset + start * stride, strides)
+
+
+def view(buffer: Buffer, shape: Sequence[int]) -> View:
+    """A whole row-major buffer, seen with that shape."""
+    return View(buffer, 0, row_strides(shape, buffer.dtype.itemsize))
+
+
+class Movement(Kernel):
+    """A kernel whose rows are strided copies."""
+
+    def supports(self, step: Step) -> bool | str:
+        buffers = [b for b in (*step.inputs, *step.outputs) if b is not None]
+        if not all(b.is_tensor for b in buffers):
+            return "not a tensor of numbers"
+        unread = [i for i in range(len(step.inputs)) if i not in self.needs(step)]
+        if not all(is_settled(step.inputs[i]) for i in unread):
+            return "its settings are computed in the run"
+        return True
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return [0]
+
+    def copy(self, target: View, source: View, shape: Sequence[int], sizes: Sizes) -> list[Row]:
+        """The rows that copy between two views of that shape."""
+        return copy_rows(self.target, target, source, shape, sizes.workers)
+
+
+def copy_rows(
+    machine: Target, target: View, source: View, shape: Sequence[int], workers: int
+) -> list[Row]:
+    """The rows that copy from one view to another, both of that shape."""
+    itemsize = target.buffer.dtype.itemsize
+    rows = []
+    for part in strided_copies(shape, target.strides, source.strides, itemsize, workers):
+        words = strided_words(
+            Operand(target.buffer, target.offset + part.target),
+            Operand(source.buffer, source.offset + part.source),
+            part,
+        )
+        rows.append(Row(_copy_code(strided_form(part, itemsize, machine.vector_bytes)), words))
+    return rows
+
+
+@cache
+def _copy_code(form: StridedText) -> Code:
+    return Code(f"copy of {form.itemsize} bytes", "copy", strided_text(form, "copy"))
+
+
+def is_settled(buffer: Buffer | None) -> bool:
+    """Whether a value is known before the run computes anything."""
+    return buffer is None or buffer.role is Role.CONSTANT or buffer.known is not None
+
+
+def settled(step: Step, index: int, sizes: Sizes) -> list[Any] | None:
+    """The value of a settled input as a list; None when it is omitted."""
+    buffer = step.input(index)
+    if buffer is None:
+        return None
+    value = sizes.value(buffer) if buffer.known is not None else buffer.value
+    return list(np.asarray(value).reshape(-1).tolist())
+
+
+def given_axes(step: Step, index: int, sizes: Sizes, rank: int, count: int) -> list[int]:
+    """The axes that an input names, counted from the front; the first `count` when omitted."""
+    axes = settled(step, index, sizes)
+    return list(range(count)) if axes is None else [a % rank for a in axes]
+
+
+class Transpose(Movement):
+    """Permute the axes."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        shape = sizes.shape(x)
+        perm = step.attr("perm") or tuple(range(len(shape)))[::-1]
+        source = view(x, shape)
+        moved = View(x, 0, tuple(source.strides[p] for p in perm))
+        return self.copy(view(y, sizes.shape(y)), moved, sizes.shape(y), sizes)
+
+
+class Slice(Movement):
+    """Part of each axis, with a step; starts and ends are clamped as numpy's are."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        shape = sizes.shape(x)
+        starts, ends = settled(step, 1, sizes) or [], settled(step, 2, sizes) or []
+        axes = given_axes(step, 3, sizes, len(shape), len(starts))
+        steps = settled(step, 4, sizes) or [1] * len(starts)
+        source = view(x, shape)
+        for start, end, axis, by in zip(starts, ends, axes, steps, strict=True):
+            first = slice(start, end, by).indices(shape[axis])[0]
+            source = source.at(axis, max(first, 0), by)
+        return self.copy(view(y, sizes.shape(y)), source, sizes.shape(y), sizes)
+
+
+class Expand(Movement):
+    """Repeat along axes of size 1."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        shape, wanted = sizes.shape(x), sizes.shape(y)
+        own = row_strides(shape, x.dtype.itemsize)
+        fitted = [0] * (len(wanted) - len(shape))
+        fitted += [0 if d == 1 else s for d, s in zip(shape, own, strict=True)]
+        return self.copy(view(y, wanted), View(x, 0, tuple(fitted)), wanted, sizes)
+
+
+class Tile(Movement):
+    """Repeat the whole along each axis."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        repeats = settled(step, 1, sizes) or []
+        shape = sizes.shape(x)
+        both = [d for pair in zip(repeats, shape, strict=True) for d in pair]
+        own = row_strides(shape, x.dtype.itemsize)
+        strides = tuple(s for stride in own for s in (0, stride))
+        return self.copy(view(y, both), View(x, 0, strides), both, sizes)
+
+
+class Split(Movement):
+    """Cut along an axis into the outputs."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x = step.inputs[0]
+        assert x is not None
+        shape = sizes.shape(x)
+        axis = step.attr("axis") % len(shape)
+        rows: list[Row] = []
+        start = 0
+        for y in step.outputs:
+            wanted = sizes.shape(y)
+            rows += self.copy(view(y, wanted), view(x, shape).at(axis, start), wanted, sizes)
+            start += wanted[axis]
+        return rows
+
+
+class DepthToSpace(Movement):
+    """Blocks of channels become blocks of pixels."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        n, c, h, w = sizes.shape(x)
+        b = step.attr("blocksize")
+        inner = c // (b * b)
+        if step.attr("mode") == "CRD":
+            split, order = (n, inner, b, b, h, w), (0, 1, 4, 2, 5, 3)
+        else:
+            split, order = (n, b, b, inner, h, w), (0, 3, 4, 1, 5, 2)
+        strides = view(x, split).strides
+        shape = [split[k] for k in order]
+        return self.copy(view(y, shape), View(x, 0, tuple(strides[k] for k in order)), shape, sizes)
+
+
+class SpaceToDepth(Movement):
+    """Blocks of pixels become blocks of channels."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        n, c, h, w = sizes.shape(x)
+        b = step.attr("blocksize")
+        split, order = (n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4)
+        strides = view(x, split).strides
+        shape = [split[k] for k in order]
+        return self.copy(view(y, shape), View(x, 0, tuple(strides[k] for k in order)), shape, sizes)
+
+
+class Pad(Movement):
+    """A border around the input: a value, or what lies at or across the edge.
+
+    The inside is copied first; then each axis in turn takes its border from what is there, so
+    that corners come out of borders that are whole. Negative pads cut.
+    """
+
+    def needs(self, step: Step) -> Sequence[int]:
+        value = step.input(2)
+        return [0] if value is None or is_settled(value) else [0, 2]
+
+    def adjust(self, step: Step) -> None:
+        y = step.outputs[0]
+        given = step.input(2)
+        step.notes["value"] = (
+            step.pack("zero", lambda: np.zeros(1, y.dtype.numpy)) if given is None else given
+        )
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        shape, wanted = sizes.shape(x), sizes.shape(y)
+        rank = len(shape)
+        pads = settled(step, 1, sizes) or []
+        axes = given_axes(step, 3, sizes, rank, rank)
+        before, after = [0] * rank, [0] * rank
+        for k, axis in enumerate(axes):
+            before[axis], after[axis] = pads[k], pads[k + len(axes)]
+        target, source = view(y, wanted), view(x, shape)
+        inside = []
+        for axis in range(rank):
+            low, high = max(-before[axis], 0), shape[axis] + min(after[axis], 0)
+            source = source.at(axis, low)
+            target = target.at(axis, max(before[axis], 0))
+            inside.append(max(high - low, 0))
+        rows: list[Row] = []
+        mode = step.attr("mode")
+        if mode == "constant":
+            value = View(step.notes["value"], 0, (0,) * rank)
+            if list(wanted) != inside:
+                rows += self.copy(view(y, wanted), value, wanted, sizes)
+            return rows + self.copy(target, source, inside, sizes)
+        rows += self.copy(target, source, inside, sizes)
+        done = list(inside)
+        for axis in range(rank):
+            low, high = max(before[axis], 0), max(after[axis], 0)
+            if not inside[axis] and low + high:
+                raise ShapeMismatch(f"{step.describe()}: axis {axis} is empty, it has no {mode}")
+            for at, since, count, by in _border(mode, low, high, inside[axis]):
+                part = [*done[:axis], count, *done[axis + 1 :]]
+                rows += self.copy(target.at(axis, at), target.at(axis, since, by), part, sizes)
+            target = target.at(axis, -low)
+            done[axis] += low + high
+        return rows
+
+
+def _border(mode: str, low: int, high: int, size: int) -> list[tuple[int, int, int, int]]:
+    """The copies (to, from, how many, step) along one axis that fill its border.
+
+    Positions count from the inside's first; the border grows outwards, so that one wider than
+    the inside reads what was filled before.
+    """
+    made: list[tuple[int, int, int, int]] = []
+    if mode == "edge":
+        return [(-low, 0, low, 0), (size, size - 1, high, 0)]
+    period = size if mode == "wrap" else size - 1
+    if period < 1:
+        return [(-low, 0, low, 0), (size, 0, high, 0)]
+    first, last = 0, size  # what is filled so far
+    while last < size + high:
+        count = min(period, size + high - last)
+        since = (last - size, 1) if mode == "wrap" else (last - 2, -1)
+        made.append((last, since[0], count, since[1]))
+        last += count
+    while first > -low:
+        count = min(period, low + first)
+        if mode == "wrap":
+            made.append((first - count, first - count + size, count, 1))
+        else:
+            made.append((first - count, first + count, count, -1))
+        first -= count
+    return made
+
+
+class Gather(Kernel):
+    """Slices of the first input along an axis, by whole-number indices; negative ones count back.
+
+    One index that is known before the run is a strided copy. An index out of range stops the run.
+    """
+
+    def supports(self, step: Step) -> bool | str:
+        data, indices = step.inputs
+        assert data is not None and indices is not None
+        return bool(data.is_tensor and indices.is_tensor) or "not a tensor of numbers"
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        data, indices = step.inputs
+        assert data is not None and indices is not None
+        shape, wanted = sizes.shape(data), sizes.shape(step.outputs[0])
+        axis = step.attr("axis") % len(shape)
+        if 0 in wanted:
+            return []
+        if is_settled(indices) and int(np.prod(sizes.shape(indices))) == 1:
+            (index,) = settled(step, 1, sizes) or []
+            if -shape[axis] <= index < shape[axis]:
+                source = view(data, shape).at(axis, index % shape[axis])
+                one = (*shape[:axis], 1, *shape[axis + 1 :])
+                target = view(step.outputs[0], one)
+                return copy_rows(self.target, target, source, one, sizes.workers)
+        words = [
+            Operand(step.outputs[0]),
+            Operand(data),
+            Operand(indices),
+            int(np.prod(shape[:axis], dtype=np.int64)),
+            int(np.prod(sizes.shape(indices), dtype=np.int64)),
+            int(np.prod(shape[axis + 1 :], dtype=np.int64)) * data.dtype.itemsize,
+            shape[axis],
+        ]
+        return [Row(_gather_code(indices.dtype.itemsize), words)]
+
+
+@cache
+def _gather_code(index_bytes: int) -> Code:
+    """Words: output, data, indices, outer count, index count, bytes of a slice, axis size."""
+    module = Module()
+    f = module.function("gather")
+    output, data, indices = (f.operand(k) for k in range(3))
+    outer, count, size, limit = (f.word(k) for k in range(3, 7))
+    low, high = f.share(f.mul(outer, count))
+    with f.loop(high, ("i32", "0"), start=low) as unit:
+        place = f.srem(unit.index, count)
+        raw = f.load(f"i{8 * index_bytes}", f.at(indices, f.mul(place, index_bytes)), index_bytes)
+        index = raw if index_bytes == 8 else f.value(f"sext i32 {raw} to i64")
+        back = f.compare("slt", index, 0)
+        index = f.select(back, "i64", f.add(index, limit), index)
+        inside = f.compare("ult", index, limit)
+        with f.when(inside):
+            start = f.add(f.mul(f.sdiv(unit.index, count), limit), index)
+            source = f.at(data, f.mul(start, size))
+            _move_slice(f, f.at(output, f.mul(unit.index, size)), source, size)
+        unit.next(f.select(inside, "i32", unit.values[0], OUT_OF_RANGE))
+    f.do(f"ret i32 {unit.values[0]}")
+    return Code("gather", "gather", str(module))
+
+
+def _move_slice(f: Function, target: str, source: str, size: str) -> None:
+    """Copy `size` bytes; a single element without a call."""
+    f.module.declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+
+    def element() -> list[str]:
+        f.store("i32", f.load("i32", source, 1), target, 1)
+        return []
+
+    def slices() -> list[str]:
+        f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+        return []
+
+    f.choose(f.compare("eq", size, 4), [], element, slices)
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    for kind in (Transpose, Slice, Expand, Tile, Split, DepthToSpace, SpaceToDepth, Pad, Gather):
+        library.kernel(kind.__name__, name=kind.__name__.lower())(kind)
