@@ -60,10 +60,7 @@ def compile_graph(
 
 def run_passes(graph: Graph, library: Library) -> Graph:
     """The library's transformers and the standard passes."""
-    try:
-        from neuralsym.passes.pipeline import optimise
-    except ModuleNotFoundError:
-        return graph
+    from neuralsym.passes.pipeline import optimise
 
     return optimise(graph, LEVEL, transformers=list(library.transformers()))
 

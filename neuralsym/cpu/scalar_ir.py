@@ -13,7 +13,14 @@ import numpy as np
 
 from neuralsym.core.scalar import Expr, Scalar
 from neuralsym.cpu.ir import Function
-from neuralsym.cpu.vector_math import Lanes, constant, function, repeated, vector
+from neuralsym.cpu.vector_math import (
+    Lanes,
+    constant,
+    function,
+    repeated,
+    shared_function,
+    vector,
+)
 from neuralsym.dtypes import NumberType, number_type
 
 IR_TYPE: dict[NumberType, str] = {
@@ -68,6 +75,23 @@ def supported(expr: Scalar, kinds: Sequence[NumberType]) -> bool | str:
     return True
 
 
+MOST_INLINE = 4
+"""An expression with more transcendental functions calls them: code for each would be long."""
+
+
+def transcendental(expr: Expr) -> int:
+    """How many functions of the expression are series rather than instructions."""
+    seen: set[Expr] = set()
+    stack: list[Scalar] = [expr]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Expr) and item not in seen:
+            seen.add(item)
+            stack.extend(item.operands)
+    plain = ("sqrt", "rsqrt")
+    return sum(e.function == "pow" or e.function in _FLOAT_ONLY.difference(plain) for e in seen)
+
+
 def emit_expr(fn: Function, expr: Scalar, inputs: Sequence[str], element: str, width: int) -> str:
     """The expression over vectors of one type: `element` is float32, float64, int32, ...
 
@@ -95,12 +119,14 @@ class _Emitter:
         self, f: Function, inputs: Sequence[Value], width: int, default: NumberType
     ) -> None:
         self.f, self.inputs, self.width, self.default = f, inputs, width, carried(default)
+        self.shared = False
 
     # -- walking ---------------------------------------------------------------------------
     def value(self, root: Scalar) -> Value:
         """By an explicit stack, each shared part once."""
         if not isinstance(root, Expr):
             return self.number(root, self.default)
+        self.shared = transcendental(root) > MOST_INLINE
         done: dict[Expr, Value] = {}
         stack: list[Expr] = [root]
         while stack:
@@ -291,7 +317,8 @@ class _Emitter:
             return v.div(1.0, v.call("sqrt", x))
         if name == "reciprocal":
             return v.div(1.0, x)
-        return function(self.f, name, v.element, self.width, *names)
+        write = shared_function if self.shared else function
+        return write(self.f, name, v.element, self.width, *names)
 
     def _test(self, name: str, value: Value) -> Value:
         """isnan or isinf."""

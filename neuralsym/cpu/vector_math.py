@@ -405,6 +405,18 @@ _ANGLES = ("sin", "cos", "tan")
 _LARGE_ANGLE = 2.0**29
 
 
+def shared_function(f: Function, name: str, element: str, width: int, *arguments: str) -> str:
+    """`function` by a call, its code written once in the module: for long expressions."""
+    kind, symbol = vector(element, width), f"{name}_{element}_{width}"
+    if all(other.name != symbol for other in f.module.functions):
+        parameters = [(f"x{i}", kind) for i in range(len(arguments))]
+        inner = f.module.function(symbol, parameters, kind, private=True, attributes="noinline")
+        made = function(inner, name, element, width, *(f"%{p}" for p, _ in parameters))
+        inner.do(f"ret {kind} {made}")
+    listed = ", ".join(f"{kind} {a}" for a in arguments)
+    return f.value(f"call {kind} @{symbol}({listed})")
+
+
 def function(f: Function, name: str, element: str, width: int, *arguments: str) -> str:
     """`name` of vectors of float or double; KeyError for a name that is none of these."""
     v = Lanes(f, element, width)

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Literal
 
 from neuralsym.core.scalar import Scalar
+from neuralsym.core.scalar import size as size_of
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.machine import Target
@@ -125,6 +126,9 @@ def loop_code(text: LoopText, target: Target, name: str = "loop") -> Code:
     return Code(name, "loop", _Writer(text, target).write())
 
 
+LONG = 8
+"""Longer expressions are written once, under a mask, instead of once more for the rest."""
+
 MEMORY = {**IR_TYPE, NumberType.BOOL: "i8", NumberType.FLOAT16: "half", NumberType.BFLOAT16: "i16"}
 
 
@@ -183,6 +187,11 @@ class _Writer:
         if width == 1:
             with f.loop(high, start=low) as loop:
                 self._body(pointers, strides, loop.index, fixed, None)
+            return
+        if size_of(self.text.expr) > LONG:
+            with f.loop(high, start=low, step=width) as loop:
+                mask = f.lane_mask(f.sub(high, loop.index), width)
+                self._body(pointers, strides, loop.index, fixed, mask)
             return
         whole = f.add(low, f.value(f"and i64 {f.sub(high, low)}, {-width}"))
         with f.loop(whole, start=low, step=width) as loop:
