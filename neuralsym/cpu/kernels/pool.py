@@ -1,0 +1,126 @@
+"""Pooling: windows in blocks of channels, global pooling, and loops for what is left.
+
+The loops serve other number types, indices of maxima, Lp norms and inputs that are constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.geometry import blockable, channels, inner, plane, window
+from neuralsym.cpu.kernels.pool_loop import GlobalPoolLoop, PoolLoop
+from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
+from neuralsym.cpu.program import Operand, Row, Sizes, Step
+from neuralsym.cpu.templates.global_pool import (
+    GlobalPoolText,
+    global_pool_text,
+    global_pool_words,
+)
+from neuralsym.cpu.templates.pool import (
+    PoolShape,
+    PoolText,
+    Reduce,
+    plan_pool,
+    pool_text,
+    pool_words,
+    run_table,
+)
+
+REDUCE: dict[str, Reduce] = {
+    "MaxPool": "max",
+    "AveragePool": "average",
+    "GlobalMaxPool": "max",
+    "GlobalAveragePool": "average",
+}
+
+
+class BlockedPool(Kernel):
+    """MaxPool and AveragePool over blocks of channels; borders are cut, so no halo is needed."""
+
+    name = "pool"
+
+    def supports(self, step: Step) -> bool | str:
+        if len(step.outputs) > 1:
+            return "the indices of maxima are wanted"
+        answer = blockable(step, [step.inputs[0], step.outputs[0]])
+        if answer is not True:
+            return answer
+        count = channels(step.outputs[0])
+        width = self.target.width("float32")
+        assert isinstance(count, int)
+        return True if 2 * count >= width else f"{count} channels fill no vector of {width}"
+
+    def forms(self, step: Step) -> Sequence[Form]:
+        take = Take(self.target.width("float32"))
+        return [Form((take,), (take,))]
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        if 0 in sizes.shape(y):
+            return []
+        source, target = plane(x, sizes), plane(y, sizes)
+        found = window(step, step.attr("kernel_shape"), sizes.shape(x)[2:])
+        shape = PoolShape(*found.triples(), bool(step.attr("count_include_pad")))
+        text = plan_pool(shape, source, REDUCE[step.op.__name__])
+        runs = run_table(text, shape, source, target)
+        batch = sizes.shape(x)[0]
+        places = inner(x, sizes), inner(y, sizes)
+        words = pool_words(shape, *places, runs, runs, batch, source, target)
+        return [Row(_code(text), words)]
+
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        return math.prod(sizes.shape(step.outputs[0])) * math.prod(step.attr("kernel_shape"))
+
+
+class BlockedGlobalPool(Kernel):
+    """GlobalAveragePool and GlobalMaxPool from blocks of channels to a plain row of values."""
+
+    name = "global pool"
+
+    def supports(self, step: Step) -> bool | str:
+        return blockable(step, [step.inputs[0], step.outputs[0]])
+
+    def forms(self, step: Step) -> Sequence[Form]:
+        return [Form((Take(self.target.width("float32")),), (ROWS,))]
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        source = plane(x, sizes)
+        batch = sizes.shape(x)[0]
+        words = global_pool_words(
+            inner(x, sizes), Operand(y), batch, source, 4 * source.channels, source.channels
+        )
+        text = GlobalPoolText(source.lanes, REDUCE[step.op.__name__])
+        return [Row(_global_code(text), words)]
+
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        x = step.inputs[0]
+        assert x is not None
+        return math.prod(sizes.shape(x))
+
+
+@lru_cache(maxsize=64)
+def _code(text: PoolText) -> Code:
+    return Code(f"{text.reduce} pool", "pool", pool_text(text, "pool"))
+
+
+@lru_cache(maxsize=8)
+def _global_code(text: GlobalPoolText) -> Code:
+    return Code(f"global {text.reduce} pool", "pool", global_pool_text(text, "pool"))
+
+
+def register(library: Library) -> None:
+    """Enter the kernels of this module, the loops to be tried last."""
+    for op in ("MaxPool", "AveragePool", "LpPool"):
+        library.kernel(op)(PoolLoop)
+    for op in ("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"):
+        library.kernel(op)(GlobalPoolLoop)
+    for op in ("MaxPool", "AveragePool"):
+        library.kernel(op)(BlockedPool)
+    for op in ("GlobalMaxPool", "GlobalAveragePool"):
+        library.kernel(op)(BlockedGlobalPool)
