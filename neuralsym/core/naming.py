@@ -58,6 +58,8 @@ class _Namer:
         self.kept = kept
         self.outputs = outputs
         self.used: dict[str, Node | None] = dict.fromkeys(kept.taken)
+        # What is counted on beside a graph around must not meet a name that is still to be given.
+        self.coming = set(kept.names.values()) if kept.taken else set[str]()
         self.names: dict[Node, str] = {}
         self.scopes: dict[Scope, str] = dict(kept.scopes)
         self.scope_names: set[str] = set(self.scopes.values())
@@ -150,7 +152,9 @@ class _Namer:
         while True:
             name = f"{base}_{n}" if n else base
             n += 1
-            if not (name in self.used or name in self.owners or name in self.scope_names):
+            if not (name in self.used or name in self.owners or name in self.scope_names) and (
+                name not in self.coming
+            ):
                 break
         self.counts[base] = n
         return name

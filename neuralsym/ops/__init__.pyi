@@ -12,6 +12,7 @@ from neuralsym.core.symbol import Symbol, SymbolLike
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import Type
 from neuralsym.dtypes import NumberType
+from neuralsym.ops.control_functions import if_, loop, scan, sequence_map
 from neuralsym.ops.helpers import complex_, float_, int_, ones, pi, tensor, zeros
 
 class AttentionOutputs2(NamedTuple):
@@ -2555,4 +2556,8 @@ __all__ = [
     "tensor",
     "zeros",
     "ones",
+    "if_",
+    "loop",
+    "scan",
+    "sequence_map",
 ]

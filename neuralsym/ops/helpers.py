@@ -15,6 +15,7 @@ from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import as_shape
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import ShapeMismatch, TypeMismatch, at_line, user_line
+from neuralsym.ops.control_functions import CONTROL_FUNCTIONS
 
 
 def float_(
@@ -109,7 +110,7 @@ def _filled(
     return constant(Tensor(kind, tuple(sizes), make), name=name)
 
 
-FUNCTIONS: dict[str, Callable[..., Symbol]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "variable": variable,
     "constant": constant,
     "float_": float_,
@@ -122,5 +123,6 @@ FUNCTIONS: dict[str, Callable[..., Symbol]] = {
     "tensor": tensor,
     "zeros": zeros,
     "ones": ones,
+    **CONTROL_FUNCTIONS,
 }
-"""The functions of leaves by each of their names."""
+"""The functions of leaves and of control flow by each of their names."""
