@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from onnx import AttributeProto
 
 from neuralsym.core.proto import type_from_proto
+from neuralsym.core.tensor import Tensor
+from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.tensors import Source, read_sparse, read_tensor
 from neuralsym.errors import FormatError
 
@@ -50,3 +54,20 @@ def _guess(proto: AttributeProto) -> int:
         if entry.name in fields:
             return int(fields[entry.name])
     return int(_KIND.INTS)
+
+
+def constant_of(attrs: Mapping[str, Any], name: str) -> Tensor:
+    """The value of a Constant node, in whichever attribute it is."""
+    if len(attrs) != 1:
+        raise FormatError(f"{name} has {len(attrs)} values: {', '.join(attrs) or 'none'}")
+    ((kind, value),) = attrs.items()
+    if kind in ("value", "sparse_value"):
+        made: Tensor = value
+        return made
+    types = {"f": NumberType.FLOAT32, "i": NumberType.INT64, "s": NumberType.STRING}
+    if not kind.startswith("value_") or kind[6] not in types:
+        raise FormatError(f"{name} has its value in {kind!r}, which is no attribute of Constant")
+    dtype = types[kind[6]]
+    array = np.empty(len(value) if isinstance(value, tuple) else (), dtype.numpy)
+    array[...] = value
+    return Tensor.of(array, dtype)

@@ -15,7 +15,8 @@ from neuralsym.errors import FormatError
 def check_draft(draft: Draft) -> None:
     """Raise FormatError unless the checker, with strict shape inference, passes the model.
 
-    Large tensors stand in as inputs of their type: the checker copies what it is given.
+    Tensors that are large or not made yet stand in as inputs of their type: the checker copies
+    what it is given, and no shape follows from weights.
     """
     small: list[TensorProto] = []
     model = draft.whole(())
@@ -25,7 +26,8 @@ def check_draft(draft: Draft) -> None:
         size = 1
         for dim in dims:
             size *= dim
-        if size <= KNOWN_LIMIT:
+        made = not isinstance(stored.tensor, Tensor) or stored.tensor.is_drawn
+        if made and size <= KNOWN_LIMIT:
             small.append(tensor_proto(stored))
         elif stored.name not in inputs:
             value = model.graph.input.add(name=stored.name)

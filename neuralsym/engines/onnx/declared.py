@@ -8,7 +8,7 @@ from typing import Any
 from onnx import TypeProto
 
 from neuralsym.core.proto import type_from_proto
-from neuralsym.core.symbol import Symbol
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import MapType, OptionalType, SequenceType, Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import FormatError, TypeMismatch
@@ -102,3 +102,17 @@ def _element(symbol: Symbol | None) -> Type | None:
     if symbol is None:
         return None
     return symbol.type.element if isinstance(symbol.type, SequenceType) else symbol.type
+
+
+def retyped(node: Node, types: tuple[Type, ...], name: str | None) -> Node:
+    """A node that nothing uses yet, with other types and under another name."""
+    return Node(
+        node.op,
+        node.inputs,
+        node.attrs,
+        types,
+        known=tuple(s._known for s in node.outputs),
+        name=name,
+        where=node.where,
+        captures=node.captures,
+    )

@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
 from typing import NamedTuple
@@ -45,9 +45,9 @@ def write_model(draft: Draft, path: Path, limit: int) -> list[Path]:
     was there before is there still.
     """
     target = Path(os.path.realpath(path))
-    if target.is_dir():
+    if os.path.isdir(target):  # noqa: PTH112  (no error for a name that cannot be)
         raise FormatError(f"{path} is a folder; give the name of a file, such as {path}/model.onnx")
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):  # noqa: PTH112
         raise FormatError(f"{path}: there is no folder {target.parent}; make it first")
     pieces = [_piece(stored) for stored in draft.stored]
     before, after = _around(draft, pieces)
@@ -187,7 +187,8 @@ def _replacing(path: Path, targets: list[Path]) -> Iterator[list[BufferedWriter]
         for file in files:
             file.close()
         for name in temporary:
-            name.unlink(missing_ok=True)
+            with suppress(OSError):
+                name.unlink()
 
 
 def _rename_all(sources: list[Path], targets: list[Path]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from onnx import (
     AttributeProto,
     FunctionProto,
@@ -29,9 +28,8 @@ from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Node, OutputNames, Symbol, body_level, output_name
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType, Type
-from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.attributes import read_attribute
-from neuralsym.engines.onnx.declared import body_types, declared_type, refined
+from neuralsym.engines.onnx.attributes import constant_of, read_attribute
+from neuralsym.engines.onnx.declared import body_types, declared_type, refined, retyped
 from neuralsym.engines.onnx.opsets import history, schema_at
 from neuralsym.engines.onnx.order import arrange, bodies_of, describe
 from neuralsym.engines.onnx.origin import Origin
@@ -283,16 +281,16 @@ class Frame:
         if not name or node in self.names or node.name == self.full(name):
             return symbol
         if node in old.made and len(node.outputs) == 1 and symbol not in old.used:
-            made = _clone(node, (symbol.type,), self.full(name)).outputs
+            made = retyped(node, (symbol.type,), self.full(name)).outputs
         else:
             made = apply(find_op("Identity"), [symbol], name=None, where=old.where)
-            made = _clone(made[0].node, (symbol.type,), self.full(name)).outputs
+            made = retyped(made[0].node, (symbol.type,), self.full(name)).outputs
         made = self.declared_types(made, [name])
         self.names[made[0].node] = self.full(name)
         return made[0]
 
     def constant(self, old: Old, name: str) -> Symbol:
-        tensor = _constant_of(old.attrs, f"{self.label}: the constant {name!r}")
+        tensor = constant_of(old.attrs, f"{self.label}: the constant {name!r}")
         type_ = TensorType(tensor.dtype, tensor.shape)
         made = Node(
             Constant, (), {"value": tensor}, (type_,), name=self.full(name), where=old.where
@@ -300,15 +298,23 @@ class Frame:
         self.names[made] = self.full(name)
         return made.outputs[0]
 
+    def declaration(self, name: str, own: Type) -> Type | None:
+        """The type that the file declares for a value, if any."""
+        proto = self.declared.get(name)
+        if proto is None:
+            return None
+        known, key = self.reader.types, (proto.SerializeToString(deterministic=True), own)
+        if key not in known:
+            known[key] = declared_type(proto, own)
+        return known[key]
+
     def declared_types(
         self, symbols: tuple[Symbol, ...], outputs: Sequence[str]
     ) -> tuple[Symbol, ...]:
         """The symbols with what the file declares of them and we cannot tell."""
         types: list[Type] = []
         for symbol, name in zip(symbols, outputs, strict=False):
-            given = (
-                declared_type(self.declared[name], symbol.type) if name in self.declared else None
-            )
+            given = self.declaration(name, symbol.type)
             type_, contradicts = (
                 (symbol.type, False) if given is None else refined(symbol.type, given)
             )
@@ -318,7 +324,7 @@ class Frame:
         types += [s.type for s in symbols[len(types) :]]
         if all(t == s.type for t, s in zip(types, symbols, strict=True)):
             return symbols
-        return _clone(symbols[0].node, tuple(types), symbols[0].node.name).outputs
+        return retyped(symbols[0].node, tuple(types), symbols[0].node.name).outputs
 
     # -- attributes, bodies and functions ------------------------------------------------------
     def attributes(
@@ -422,37 +428,6 @@ class Frame:
         if output_name(node.name or "", symbol.index) == self.full(name):
             return symbol
         made = apply(find_op("Identity"), [symbol], where=where)[0].node
-        made = _clone(made, (symbol.type,), self.full(name))
+        made = retyped(made, (symbol.type,), self.full(name))
         self.names[made] = self.full(name)
         return made.outputs[0]
-
-
-def _clone(node: Node, types: tuple[Type, ...], name: str | None) -> Node:
-    """A node that nothing uses yet, with other types and under another name."""
-    return Node(
-        node.op,
-        node.inputs,
-        node.attrs,
-        types,
-        known=tuple(s._known for s in node.outputs),
-        name=name,
-        where=node.where,
-        captures=node.captures,
-    )
-
-
-def _constant_of(attrs: Mapping[str, Any], name: str) -> Tensor:
-    """The value of a Constant node, in whichever attribute it is."""
-    if len(attrs) != 1:
-        raise FormatError(f"{name} has {len(attrs)} values: {', '.join(attrs) or 'none'}")
-    ((kind, value),) = attrs.items()
-    if kind in ("value", "sparse_value"):
-        made: Tensor = value
-        return made
-    types = {"f": NumberType.FLOAT32, "i": NumberType.INT64, "s": NumberType.STRING}
-    if not kind.startswith("value_") or kind[6] not in types:
-        raise FormatError(f"{name} has its value in {kind!r}, which is no attribute of Constant")
-    dtype = types[kind[6]]
-    array = np.empty(len(value) if isinstance(value, tuple) else (), dtype.numpy)
-    array[...] = value
-    return Tensor.of(array, dtype)

@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, TensorProto
 
-from neuralsym.engines.onnx.tensors import Bytes, Source, map_file
+from neuralsym.engines.onnx.tensors import Bytes, Source, map_file, read_tensor
 from neuralsym.engines.onnx.wire import Malformed, split
 from neuralsym.errors import FormatError
 
@@ -119,6 +119,7 @@ def complete(opened: Opened) -> ModelProto:
                 pending += [*attribute.graphs] + ([attribute.g] if attribute.HasField("g") else [])
         for tensor in tensors:
             if tensor.data_location == TensorProto.EXTERNAL:
+                read_tensor(tensor, opened.source)  # says what is wrong with it
                 tensor.raw_data = opened.source.data(tensor).tobytes()
                 tensor.ClearField("external_data")
                 tensor.ClearField("data_location")

@@ -42,8 +42,11 @@ def schema_at(domain: str, name: str, opset: int) -> Any | None:
     return versions[index - 1] if index else None
 
 
-def lowest(node: Node) -> tuple[int, str]:
-    """The lowest version of the node's operator that accepts it, and why no lower one does."""
+def lowest(node: Node, floor: int = 1) -> tuple[int, str]:
+    """The lowest version of the node's operator that accepts it, and why no lower one does.
+
+    Versions that `floor` includes are not told apart.
+    """
     domain = node.op.domain
     versions = history()[domain, node.op_type]
     good = versions[-1].since_version
@@ -54,6 +57,8 @@ def lowest(node: Node) -> tuple[int, str]:
         if refused:
             return good, refused
         good, newer = schema.since_version, schema
+        if good <= floor:
+            break
     return good, reason
 
 

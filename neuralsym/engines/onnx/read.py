@@ -14,6 +14,7 @@ from neuralsym.core.model import Model
 from neuralsym.core.schema import VERSIONS
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import LEVEL
+from neuralsym.core.types import Type
 from neuralsym.engines.onnx.frame import Frame
 from neuralsym.engines.onnx.open_file import Opened
 from neuralsym.errors import FormatError
@@ -57,6 +58,7 @@ class Reader:
             self.functions[key] = function
         self.own = self.model.producer_name == "neuralsym"
         self.contradictions: list[str] = []
+        self.types: dict[tuple[bytes, Type], Type | None] = {}
         self.depth = 0
         self.prefixes: set[str] = set()
 

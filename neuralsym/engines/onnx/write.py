@@ -202,7 +202,7 @@ def choose_opsets(graph: Graph, asked: int | None) -> dict[str, int]:
                 f"{node.describe()} is an operator of domain {domain!r}, which ONNX does not "
                 f"have, so it cannot be written to a file{at_line(node.where)}"
             )
-        version, reason = opsets.lowest(node)
+        version, reason = opsets.lowest(node, found.get(domain, 1))
         if domain == "" and asked is not None and version > asked:
             raise FormatError(
                 f"{node.describe()} cannot be written in opset {asked}: {reason}; the lowest for "
