@@ -271,7 +271,7 @@ def _plain(value: Any) -> Any:
 
 def size_quotient(a: Any, b: Any) -> Any:
     """a / b of sizes truncated, which is the floor as long as neither is negative."""
-    if not (_never_negative(a) and _never_negative(b)) or b == 0:
+    if not (never_negative(a) and never_negative(b)) or b == 0:
         raise ValueError("the signs are not known")
     return floor_div(a, b)
 
@@ -282,11 +282,11 @@ def size_remainder(a: Any, b: Any) -> Any:
     return a - floor_div(a, b) * b
 
 
-def _never_negative(value: Any) -> bool:
+def never_negative(value: Any) -> bool:
     """Whether a size or expression of sizes is certainly at least zero."""
     if isinstance(value, Dim):
         return all(factor > 0 for _, factor in value.terms) and all(
-            isinstance(atom, str) or (_never_negative(atom.left) and _never_negative(atom.right))
+            isinstance(atom, str) or (never_negative(atom.left) and never_negative(atom.right))
             for product, _ in value.terms
             for atom in product
         )
@@ -298,7 +298,7 @@ def size_equal(a: Any, b: Any) -> bool:
     difference = a - b
     if isinstance(difference, int):
         return difference == 0
-    if _never_negative(difference - 1) or _never_negative(0 - difference - 1):
+    if never_negative(difference - 1) or never_negative(0 - difference - 1):
         return False
     raise ValueError("it depends on the run")
 
@@ -307,9 +307,9 @@ def size_less(a: Any, b: Any) -> bool:
     difference = b - a
     if isinstance(difference, int):
         return difference > 0
-    if _never_negative(difference - 1):
+    if never_negative(difference - 1):
         return True
-    if _never_negative(0 - difference):
+    if never_negative(0 - difference):
         return False
     raise ValueError("it depends on the run")
 

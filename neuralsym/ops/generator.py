@@ -12,7 +12,14 @@ from neuralsym.core.dim import Dim, ceil_div, maximum
 from neuralsym.core.op import KNOWN_LIMIT, Call
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
-from neuralsym.ops.base import Generator, Random, check_range, check_rank, output_dtype
+from neuralsym.ops.base import (
+    Generator,
+    Random,
+    check_range,
+    check_rank,
+    never_negative,
+    output_dtype,
+)
 
 
 class ConstantOfShape(Generator):
@@ -75,14 +82,15 @@ class Range(Generator):
                 return None
             start, limit = (v if isinstance(v, Dim) else int(v) for v in (start, limit))
             span = limit - start if delta > 0 else start - limit
-            return maximum(ceil_div(span, abs(int(delta))), 0)
+            length = ceil_div(span, abs(int(delta)))
+            return length if never_negative(length) else maximum(length, 0)
         if call.dtype(0).is_integer:
             start, limit, delta = int(start), int(limit), int(delta)
             return max(-((start - limit) // delta), 0)
-        length = np.ceil((float(limit) - float(start)) / float(delta))
-        if not np.isfinite(length):
+        steps = np.ceil((float(limit) - float(start)) / float(delta))
+        if not np.isfinite(steps):
             call.fail("start, limit and delta must be finite numbers")
-        return max(int(length), 0)
+        return max(int(steps), 0)
 
     @classmethod
     def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
