@@ -192,7 +192,11 @@ class Instance:
         old = self._sizes
         if old is None or old.key != sizes.key or unranked != self._extra or not self._bound[0]:
             plan = cell.plan(0, sizes, (), unranked)
-            kept = {n: np.array(self._arrays[b]) for n, b in self._tensors.items() if old}
+            kept = {
+                n: np.array(self._array(b))
+                for n, b in self._tensors.items()
+                if old and n not in self._pending
+            }
             defaults = {
                 n: b.value for n, b in self._tensors.items() if b.constant is not None and not old
             }

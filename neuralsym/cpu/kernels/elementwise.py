@@ -15,6 +15,7 @@ from neuralsym.cpu.library import ROWS, Form, Kernel, Take
 from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step, row_strides
 from neuralsym.cpu.scalar_ir import supported
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch
 
 MAX_RANK = 8
 
@@ -51,9 +52,9 @@ class ElementwiseKernel(Kernel):
             takes: list[Take | None] = []
             for buffer in step.inputs:
                 takes.append(None)
-                if buffer is not None and buffer.role is not Role.CONSTANT:
-                    if buffer.rank == step.outputs[0].rank:
-                        takes[-1] = Take(block)
+                moved = buffer is not None and buffer.role is not Role.CONSTANT
+                if moved and buffer is not None and buffer.rank == step.outputs[0].rank:
+                    takes[-1] = Take(block)
             return [Form(tuple(takes), (Take(block),)), plain]
         return [plain]
 
@@ -206,6 +207,11 @@ def _strided(buffer: Buffer, out: Buffer, dims: Sequence[int], sizes: Sizes) -> 
         broadcast.append(fixed)
         if inner[axis] == 1 and size != 1:
             strides[axis] = 0
+        elif inner[axis] != size:
+            raise ShapeMismatch(
+                f"{buffer.name} is {buffer.type}, here {list(sizes.shape(buffer))}: that does not "
+                f"broadcast to {list(sizes.shape(out))} of {out.name}"
+            )
     return Strided(Operand(buffer, offset), buffer.dtype, tuple(strides), tuple(broadcast))
 
 
