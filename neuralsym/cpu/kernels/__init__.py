@@ -11,7 +11,7 @@ from importlib import import_module
 
 from neuralsym.cpu.library import Library
 
-MODULES = ("views", "reorder_host", "reorder", "conv", "pool", "movement", "control")
+MODULES = ("views", "reorder_host", "reorder", "conv", "pool", "matmul", "movement", "concat", "control")
 
 
 @cache
