@@ -274,7 +274,7 @@ def test_errors_of_kernels_name_the_node():
     graph = Graph({"y": broken(variable("x", (2,)), "bad")})
     instance = compile_graph(graph, ONE, library).instance()
     instance["x"] = np.zeros(2, np.float32)
-    with pytest.raises(ExecutionError, match="Broken 'bad'.*status 7"):
+    with pytest.raises(ExecutionError, match=r"Broken 'bad'.*status 7"):
         instance.compute()
 
 
