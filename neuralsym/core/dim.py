@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import gcd
-from typing import Union
+from typing import Any, Union
 
 from neuralsym.errors import BadAttribute, ShapeMismatch
 
@@ -20,7 +20,13 @@ DimLike = Union[int, "Dim"]
 Atom = Union[str, "Apply"]
 Product = tuple[Atom, ...]
 MAX_TERMS = 64
-_MAX_TEXT = 4000
+MAX_ATOMS = 64
+"""An expression of more atoms, counted through all floors, minima and maxima, is refused."""
+_MAX_TEXT = 20_000
+
+
+class TooLong(ShapeMismatch):
+    """An expression has grown beyond use; inference then leaves the size unknown."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,21 @@ class Apply:
         if self.function == "//":
             return f"{_grouped(self.left)}//{_grouped(self.right)}"
         return f"{self.function}({self.left}, {self.right})"
+
+    @cached_property
+    def atoms(self) -> int:
+        """How many atoms there are in it, itself included."""
+        return 1 + sum(part.atoms for part in (self.left, self.right) if isinstance(part, Dim))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.function, self.left, self.right))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Apply, (self.function, self.left, self.right)  # hashes of text differ by process
 
     def __str__(self) -> str:
         return self.text
@@ -119,6 +140,18 @@ class Dim:
     @cached_property
     def _hash(self) -> int:
         return hash(self.terms)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dim, (self.terms,)  # hashes of text differ from process to process
+
+    @cached_property
+    def atoms(self) -> int:
+        """How many atoms there are in the expression."""
+        return sum(
+            1 if isinstance(atom, str) else atom.atoms
+            for product, _ in self.terms
+            for atom in product
+        )
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -271,7 +304,13 @@ def _floor_by_int(a: Dim, b: int) -> DimLike:
 
 
 def _atom(function: str, a: DimLike, b: DimLike) -> Dim:
-    return Dim((((Apply(function, a, b),), 1),))
+    made = Apply(function, a, b)
+    if made.atoms > MAX_ATOMS:
+        raise TooLong(
+            f"a dimension of {', '.join(sorted(Dim((((made,), 1),)).names)[:4])} grew to an "
+            f"expression of over {MAX_ATOMS} parts; give the inputs sizes instead of names"
+        )
+    return Dim((((made,), 1),))
 
 
 def _normal(terms: list[tuple[Product, int]], constant: int, scale: int = 1) -> DimLike:
@@ -313,7 +352,10 @@ def _from_terms(total: dict[Product, int]) -> DimLike:
     if len(kept) == 1 and not kept[0][0]:
         return kept[0][1]
     if len(kept) > MAX_TERMS:
-        raise ShapeMismatch(f"a dimension grew to over {MAX_TERMS} terms; give some of its names")
+        raise TooLong(
+            f"a dimension grew to a sum of over {MAX_TERMS} terms; give the inputs sizes instead "
+            "of names"
+        )
     kept.sort(key=lambda item: (not item[0], -len(item[0]), [_order(a) for a in item[0]]))
     return Dim(tuple(kept))
 
@@ -341,7 +383,7 @@ def _is_quotient(dim: Dim) -> bool:
 
 
 def _parse(text: str) -> DimLike | None:
-    if not text or len(text) > _MAX_TEXT or text.count("(") > 40:
+    if not text or len(text) > _MAX_TEXT or text.count("(") > 190:
         return None
     if text.isidentifier():
         return Dim.name(text)

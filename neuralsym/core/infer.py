@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.core.dim import TooLong
 from neuralsym.core.op import KNOWN_LIMIT, Call
-from neuralsym.core.schema import OPSET, VERSIONS, Formal, onnx_type_name
+from neuralsym.core.schema import OPSET, VERSIONS, onnx_type_name
+from neuralsym.core.symbol import Symbol
 from neuralsym.core.types import MapType, OptionalType, SequenceType, TensorType, Type
+from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch, TypeMismatch
 
 Known = NDArray[Any] | None
@@ -24,7 +27,10 @@ def infer(call: Call) -> tuple[tuple[Type, ...], tuple[Known, ...]]:
     """The types and known values of the outputs; raises an OpError that names the user's line."""
     check_types(call)
     call.op.check(call)
-    types = call.op.infer(call)
+    try:
+        types = call.op.infer(call)
+    except TooLong:
+        types = None  # sizes that no rule can write down are unknown
     if types is None:
         types = infer_with_onnx(call)
     if len(types) < call.count:
@@ -38,7 +44,10 @@ def fold(call: Call, types: Sequence[Type]) -> tuple[Known, ...]:
     nothing: tuple[Known, ...] = (None,) * call.count
     if not call.op.deterministic:
         return nothing
-    values = call.op.fold(call)
+    try:
+        values = call.op.fold(call)
+    except TooLong:
+        return nothing
     if values is None:
         return nothing
     kept: list[Known] = []
@@ -71,28 +80,57 @@ def check_types(call: Call) -> None:
             continue
         formal = schema.formal_input(i)
         name = type_name(symbol.type)
-        label = _label(formal, i, schema.inputs)
         if formal.allowed and name not in formal.allowed:
-            call.fail(f"{label} is {name}; allowed are {_listed(formal.allowed)}", TypeMismatch)
+            call.fail(
+                f"{call.label(i)} is {_shown(name)}; allowed are {_listed(formal.allowed)}"
+                f"{_mend(symbol, formal.allowed)}",
+                TypeMismatch,
+            )
         if not formal.homogeneous or not formal.variable or "(" in formal.variable:
             continue
-        first = bound.setdefault(formal.variable, (name, label))
+        first = bound.setdefault(formal.variable, (name, call.label(i)))
         if first[0] != name:
             call.fail(
-                f"{label} is {name}, but {first[1]} is {first[0]} and both must be of one type; "
-                f"use ops.cast or give the constant dtype=...",
+                f"{call.label(i)} is {_shown(name)}, but {first[1]} is {_shown(first[0])} and "
+                f"both must be of one type{_mend_pair(call.label(i), name, *first)}",
                 TypeMismatch,
             )
 
 
-def _label(formal: Formal, index: int, formals: Sequence[Formal]) -> str:
-    extra = index - (len(formals) - 1)
-    return f"{formal.name}[{extra}]" if formal.kind == "variadic" else formal.name
+def _shown(name: str) -> str:
+    """A schema's type as we call it: `float64` for `tensor(double)`."""
+    if not name.startswith("tensor("):
+        return name
+    inner = name[7:-1]
+    return {"float": "float32", "double": "float64"}.get(inner, inner)
 
 
 def _listed(allowed: frozenset[str]) -> str:
-    names = sorted(a[7:-1] if a.startswith("tensor(") else a for a in allowed)
-    return ", ".join(names)
+    return ", ".join(sorted(map(_shown, allowed)))
+
+
+def _mend(symbol: Symbol, allowed: frozenset[str]) -> str:
+    """How an input of a type that is not allowed is mended, where that can be guessed."""
+    if not isinstance(symbol.type, TensorType):
+        return ""
+    if allowed == {"tensor(bool)"}:
+        return "; compare to get a bool: x > 0, x != 0"
+    for choice in ("float32", "int64", "int32"):
+        if onnx_type_name(NumberType(choice)) in allowed:
+            return f"; ops.cast(x, {choice!r}) makes it {choice}"
+    return ""
+
+
+def _mend_pair(label: str, name: str, first: str, first_label: str) -> str:
+    """How two types are made one; numpy's float64 is the usual cause."""
+    names = {_shown(name), _shown(first)}
+    if names == {"float32", "float64"}:
+        wide = label if _shown(name) == "float64" else first_label
+        return (
+            f"; numpy makes float64 unless told otherwise: give {wide} dtype='float32', or use "
+            "ops.cast(x, 'float32')"
+        )
+    return f"; ops.cast(x, {_shown(first)!r}) makes {label} {_shown(first)}"
 
 
 def infer_with_onnx(call: Call) -> list[Type]:

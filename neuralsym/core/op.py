@@ -25,6 +25,8 @@ from neuralsym.errors import GraphError, OpError, ShapeMismatch, Where, at_line,
 
 KNOWN_LIMIT = 4096
 """Values of at most so many elements are propagated while building."""
+SHOWN_INPUTS = 12
+"""Messages list the types of at most so many inputs."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,21 @@ class Call:
             return None
         return [d if not isinstance(d, np.integer) else int(d) for d in value.reshape(-1).tolist()]
 
+    def label(self, index: int) -> str:
+        """The name of an input in messages: `W`, or `inputs[2]` of a variadic one."""
+        formals = self.op.schema.inputs
+        if not formals:
+            return str(index)
+        formal = self.op.schema.formal_input(index)
+        place = index - (len(formals) - 1)
+        return f"{formal.name}[{place}]" if formal.kind == "variadic" else formal.name
+
     def signature(self) -> str:
         """`Conv(X: float32[1, 3, 32, 32], W: float64[16, 3, 3, 3])`."""
-        words = []
-        for i, symbol in enumerate(self.inputs):
-            if symbol is not None:
-                formal = self.op.schema.formal_input(i).name if self.op.schema.inputs else str(i)
-                words.append(f"{formal}: {symbol.type}")
-        return f"{self.op.__name__}({', '.join(words)})"
+        given = [f"{self.label(i)}: {s.type}" for i, s in enumerate(self.inputs) if s is not None]
+        if len(given) > SHOWN_INPUTS:
+            given[SHOWN_INPUTS:] = [f"{len(given) - SHOWN_INPUTS} more"]
+        return f"{self.op.__name__}({', '.join(given)})"
 
     def fail(self, reason: str, kind: Callable[[str], OpError] = ShapeMismatch) -> NoReturn:
         """Raise an error that names the op, its inputs and the user's line."""

@@ -186,24 +186,35 @@ def _lift(
             f"{op.__name__}: {formal.name} is {type(given).__name__}, neither a Symbol nor a "
             f"number nor an array ({error}){at_line(where)}"
         ) from None
-    typed = isinstance(given, (np.ndarray, np.generic, Tensor))
     target = partner or _allowed(formal, tensor.dtype)
     if target is None or target is tensor.dtype:
         return constant(tensor)
-    exact = not typed or (tensor.dtype is NumberType.FLOAT64 and target.is_float)
-    if not exact:
+    typed = isinstance(given, (np.ndarray, Tensor))
+    widened = tensor.dtype is NumberType.FLOAT64 and target.is_float  # numpy's default
+    cast = None if typed and not widened else _converted(tensor, target)
+    if cast is None:
+        what = f"an array of {tensor.dtype}" if typed else repr(given)
+        mend = f"; use array.astype({str(target)!r})" if typed else ""
+        if not typed and tensor.dtype is not NumberType.STRING:
+            mend = f"; use ops.cast(x, {str(tensor.dtype)!r}) on its partner"
         raise TypeMismatch(
-            f"{op.__name__}: {formal.name} is an array of {tensor.dtype}, but {target} is needed; "
-            f"use array.astype({str(target)!r}) or ops.cast{at_line(where)}"
-        )
-    cast = tensor.value.astype(target.numpy)
-    # A Python number must survive its cast: 0.5 is no int64, 300 no uint8.
-    if not target.is_float and not np.array_equal(cast.astype(tensor.dtype.numpy), tensor.value):
-        raise TypeMismatch(
-            f"{op.__name__}: {given!r} is not a value of {target}, the type of its partner; "
-            f"use ops.cast(x, 'float32') first{at_line(where)}"
+            f"{op.__name__}: {formal.name} is {what}, which is no value of {target}, the type "
+            f"that is needed{mend}{at_line(where)}"
         )
     return constant(Tensor.of(cast, target))
+
+
+def _converted(tensor: Tensor, target: NumberType) -> Any:
+    """A number in another type that can hold it: 0.5 is no int64, 300 no uint8, 1j no float."""
+    own, value = tensor.dtype, tensor.value
+    if NumberType.STRING in (own, target) or (
+        own.startswith("complex") and not target.startswith("complex")
+    ):
+        return None
+    cast = value.astype(target.numpy)
+    if target.is_float or target.startswith("complex"):
+        return cast
+    return cast if np.array_equal(cast.astype(value.dtype), value) else None
 
 
 def _allowed(formal: Formal, own: NumberType) -> NumberType | None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from neuralsym.core.types import Shape, TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.errors import GraphError, TypeMismatch, Where, at_line
+from neuralsym.errors import GraphError, TypeMismatch, Where, at_line, user_line
 
 if TYPE_CHECKING:
     from neuralsym.core.op import Op
@@ -220,7 +220,7 @@ class Symbol:
     def __bool__(self) -> NoReturn:
         raise TypeMismatch(
             f"a Symbol has no truth value (this one is {self.type}): use ops.where(condition, a, "
-            "b), ops.if_, and & | ~ in the place of and, or, not"
+            f"b), ops.if_, and & | ~ in the place of and, or, not{at_line(user_line())}"
         )
 
     def __iter__(self) -> Iterator[Symbol]:
@@ -228,15 +228,20 @@ class Symbol:
         if not shape or not isinstance(shape[0], int):
             raise TypeMismatch(
                 f"a Symbol of type {self.type} cannot be iterated over: its first dimension is "
-                "not a known size"
+                f"not a known size{at_line(user_line())}"
             )
         return iter([self[i] for i in range(shape[0])])
 
     def __len__(self) -> NoReturn:
-        raise TypeMismatch(f"a Symbol has no len(): its shape is {self.shape}, its size ops.size")
+        raise TypeMismatch(
+            f"a Symbol has no len(): its shape is x.shape, its size ops.size(x)"
+            f"{at_line(user_line())}"
+        )
 
     def __float__(self) -> NoReturn:
-        raise TypeMismatch(f"a Symbol ({self.type}) has no value until a network is run")
+        raise TypeMismatch(
+            f"a Symbol ({self.type}) has no value until a network is run{at_line(user_line())}"
+        )
 
     __int__ = __index__ = __float__
 
