@@ -72,13 +72,16 @@ class Elementwise(Op, abstract=True):
         values = known_values(call)
         if values is None:
             return None
+        dtype = output_dtype(call)
         if is_symbolic(values):
             value = fold_sizes(cls.on_sizes, values)
+            if value is not None and value.dtype != object:
+                value = value.astype(dtype.numpy)
             return None if value is None else [value]
         expr = cls.expression(call)
         if expr is None:
             return None
-        return [compute(expr, values, output_dtype(call))]
+        return [compute(expr, values, dtype)]
 
 
 class Reduction(Op, abstract=True):
@@ -269,6 +272,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def size_itself(a: Any) -> Any:
+    """A size rounded: it is whole already."""
+    return a
+
+
 def size_quotient(a: Any, b: Any) -> Any:
     """a / b of sizes truncated, which is the floor as long as neither is negative."""
     if not (never_negative(a) and never_negative(b)) or b == 0:
@@ -276,10 +284,17 @@ def size_quotient(a: Any, b: Any) -> Any:
     return floor_div(a, b)
 
 
+def size_ratio(a: Any, b: Any) -> Any:
+    """a / b of sizes as real numbers, where it is a whole one."""
+    quotient = size_quotient(a, b)
+    if quotient * b != a:
+        raise ValueError("not a whole number")
+    return quotient
+
+
 def size_remainder(a: Any, b: Any) -> Any:
-    if b == 0:
-        raise ValueError("division by zero")
-    return a - floor_div(a, b) * b
+    """What is left of a after division by b, neither negative."""
+    return a - size_quotient(a, b) * b
 
 
 def never_negative(value: Any) -> bool:

@@ -94,8 +94,8 @@ def cast_known(call: Call, kind: NumberType) -> NDArray[Any] | None:
     own = call.dtype(0)
     if value is None or not (own.is_numeric or own is NumberType.BOOL):
         return None
-    if value.dtype == object:  # sizes: as exact in any integer type
-        return value if kind in (NumberType.INT64, NumberType.INT32, NumberType.UINT64) else None
+    if value.dtype == object:  # sizes: exact in any wide type
+        return value if kind in _WIDE else None
     if kind not in PLAIN or own not in PLAIN:
         return None
     if kind.is_integer:
@@ -107,6 +107,10 @@ def cast_known(call: Call, kind: NumberType) -> NDArray[Any] | None:
         return value.astype(kind.numpy)
 
 
+_WIDE = (
+    *(NumberType.INT64, NumberType.INT32, NumberType.UINT64),
+    *(NumberType.FLOAT32, NumberType.FLOAT64),
+)
 PLAIN = frozenset(
     {
         NumberType.BOOL,

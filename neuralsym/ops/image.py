@@ -68,7 +68,7 @@ class Resize(Movement):
         scales = call.known(2)
         for i, axis in enumerate(axes):
             made[axis] = None
-            if scales is not None:
+            if scales is not None and scales.dtype != object:
                 scale = np.float32(scales.reshape(-1)[i])
                 if not (scale > 0 and np.isfinite(scale)):
                     call.fail(f"scales={scales.tolist()} must be above 0", bad)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import reduce
+from typing import Any
+
+from numpy.typing import NDArray
 
 from neuralsym.core import scalar as s
 from neuralsym.core.dim import DimLike
@@ -13,9 +17,14 @@ from neuralsym.core.symbol import Node
 from neuralsym.ops.base import (
     Elementwise,
     check_choice,
+    fold_sizes,
+    is_symbolic,
+    known_values,
+    size_itself,
     size_maximum,
     size_minimum,
     size_quotient,
+    size_ratio,
     size_remainder,
 )
 
@@ -61,6 +70,13 @@ class Div(Elementwise):
     @staticmethod
     def scalar(a: Expr, b: Expr) -> Scalar:
         return a / b
+
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        values = known_values(call)
+        if values is not None and is_symbolic(values) and call.dtype(0).is_float:
+            return [fold_sizes(size_ratio, values)]
+        return super().fold(call)
 
 
 class Mod(Elementwise):
@@ -208,7 +224,7 @@ class Clip(Elementwise):
 class Floor(Elementwise):
     """The next whole number below."""
 
-    on_sizes = staticmethod(operator.pos)
+    on_sizes = staticmethod(size_itself)
 
     @staticmethod
     def scalar(x: Expr) -> Scalar:
@@ -218,7 +234,7 @@ class Floor(Elementwise):
 class Ceil(Elementwise):
     """The next whole number above."""
 
-    on_sizes = staticmethod(operator.pos)
+    on_sizes = staticmethod(size_itself)
 
     @staticmethod
     def scalar(x: Expr) -> Scalar:
@@ -228,7 +244,7 @@ class Ceil(Elementwise):
 class Round(Elementwise):
     """The nearest whole number; halves go to the even one."""
 
-    on_sizes = staticmethod(operator.pos)
+    on_sizes = staticmethod(size_itself)
 
     @staticmethod
     def scalar(x: Expr) -> Scalar:

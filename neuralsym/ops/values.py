@@ -66,8 +66,8 @@ def _value(expr: Scalar, inputs: Sequence[Array | None]) -> Any:
 def _typed(operands: list[Any]) -> list[Any]:
     """Plain numbers in the number type of the arrays beside them."""
     arrays = [o for o in operands if isinstance(o, (np.ndarray, np.generic))]
-    kinds = [a.dtype for a in arrays if a.dtype != np.bool_] or [a.dtype for a in arrays]
-    if not kinds:
+    kinds = [a.dtype for a in arrays if a.dtype != np.bool_]
+    if not kinds:  # where(condition, 1.5, 0): the result tells the type
         return operands
     return [
         o if isinstance(o, (np.ndarray, np.generic, bool)) else np.asarray(o).astype(kinds[-1])

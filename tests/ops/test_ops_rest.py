@@ -198,6 +198,17 @@ def test_shape_arithmetic_keeps_names() -> None:
     assert (n < h).known is None
 
 
+def test_sizes_as_real_numbers_keep_only_what_is_exact() -> None:
+    n = ops.cast(ops.shape(ops.variable("x", ("N",)))[0], "float32")
+    twice = n * 2.0
+    assert ops.cast(twice, "int64").known.tolist() == Dim.name("N") * 2
+    assert ops.floor(twice / 2.0).known.tolist() == Dim.name("N")
+    assert (n / 2.0).known is None  # a half may be left, which a ceiling would count
+    assert (n * 1.5).known is None
+    nothing = n - n
+    assert (nothing + 0.5).known.tolist() == 0.5
+
+
 def test_broadcast_of_names() -> None:
     a = ops.variable("a", ("N", 1, "H"))
     b = ops.variable("b", ("N", 5, 4))

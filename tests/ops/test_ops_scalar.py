@@ -159,6 +159,12 @@ def test_numbers_take_the_type_of_their_partner() -> None:
     assert (made.dtype, made.tolist()) == (np.uint8, [0, 4, 6])
 
 
+def test_a_choice_between_numbers_has_the_type_of_the_result() -> None:
+    x = np.array([1.0, 3.0], np.float32)
+    made = compute(s.where(argument(0) > 2, 2.5, 0), [x], NumberType.FLOAT32)
+    assert (made.dtype, made.tolist()) == (np.float32, [0, 2.5])
+
+
 def test_a_shared_part_is_computed_once_and_depth_is_no_limit() -> None:
     expr = argument(0)
     for _ in range(3000):
