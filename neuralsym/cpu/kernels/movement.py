@@ -210,7 +210,8 @@ class SpaceToDepth(Movement):
         assert x is not None
         n, c, h, w = sizes.shape(x)
         b = step.attr("blocksize")
-        split, order = (n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4)
+        split = (n, c, h // b, b, w // b, b)
+        order = (0, 1, 3, 5, 2, 4) if step.attr("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
         strides = view(x, split).strides
         shape = [split[k] for k in order]
         return self.copy(view(y, shape), View(x, 0, tuple(strides[k] for k in order)), shape, sizes)
