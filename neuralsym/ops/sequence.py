@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from neuralsym.core.body import common_type
 from neuralsym.core.op import Call
-from neuralsym.core.types import OptionalType, SequenceType, Shape, Size, TensorType, Type
+from neuralsym.core.types import OptionalType, SequenceType, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import SequenceOp, bad, check_axis, check_choice
@@ -20,16 +21,15 @@ def _element(call: Call, index: int = 0) -> TensorType:
     return type_.element
 
 
-def common_type(types: list[TensorType]) -> TensorType:
+def _common(call: Call, types: list[TensorType]) -> Type:
     """The type that covers all: sizes that differ become unknown."""
-    first = types[0]
-    shape: Shape | None = first.shape
+    found: Type = types[0]
     for other in types[1:]:
-        if shape is None or other.shape is None or len(shape) != len(other.shape):
-            shape = None
-            break
-        shape = tuple(a if a == b else None for a, b in zip(shape, other.shape, strict=True))
-    return TensorType(first.dtype, shape)
+        both = common_type(found, other)
+        if both is None:
+            call.fail(f"a sequence of {types[0].dtype} takes no {other.dtype}", TypeMismatch)
+        found = both
+    return found
 
 
 class SequenceEmpty(SequenceOp):
@@ -45,7 +45,7 @@ class SequenceConstruct(SequenceOp):
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
-        return [SequenceType(common_type([call.type(i) for i in range(len(call.inputs))]))]
+        return [SequenceType(_common(call, [call.type(i) for i in range(len(call.inputs))]))]
 
 
 class SequenceAt(SequenceOp):
@@ -62,10 +62,9 @@ class SequenceInsert(SequenceOp):
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         element, tensor = _element(call), call.type(1)
-        if element.dtype != tensor.dtype:
-            call.fail(f"a sequence of {element.dtype} takes no {tensor.dtype}", TypeMismatch)
+        both = _common(call, [element, tensor])
         empty = call.input(0).node.op is SequenceEmpty
-        return [SequenceType(tensor if empty else common_type([element, tensor]))]
+        return [SequenceType(tensor if empty else both)]
 
 
 class SequenceErase(SequenceOp):

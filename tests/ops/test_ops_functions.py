@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +43,26 @@ def test_every_operator_of_onnx_has_a_class_and_a_function() -> None:
 
 def test_stubs_are_current() -> None:
     assert PATH.read_text() == stub_text(), "run python -m neuralsym.ops.stubs"
+
+
+@pytest.mark.slow
+def test_type_checkers_see_the_functions(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    script = tmp_path / "user_types.py"
+    script.write_text(
+        "from neuralsym import ops\n"
+        "x = ops.variable('x', ('N', 3))\n"
+        "reveal_type(ops.max_pool(x, (2, 2)))\n"
+        "reveal_type(ops.top_k(x, [2]).values)\n"
+        "reveal_type(ops.split(x, [1, 2]))\n"
+        "reveal_type(ops.lstm(x, x, x, outputs=3).y_c)\n"
+        "ops.leaky_relu(x, alpa=0.1)\n"
+    )
+    text = api.run(["--strict", "--cache-dir", str(tmp_path), str(script)])[0]
+    kinds = [line.split('"')[1] for line in text.splitlines() if "Revealed" in line]
+    symbol = "neuralsym.core.symbol.Symbol"
+    assert kinds == [symbol, symbol, f"tuple[{symbol}, ...]", symbol]
+    assert 'did you mean "alpha"' in text
 
 
 def test_functions_say_what_they_take() -> None:
