@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from neuralsym import ops  # noqa: F401  (it defines the operators)
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import constant, variable
 from neuralsym.core.registry import apply

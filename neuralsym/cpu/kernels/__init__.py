@@ -11,7 +11,21 @@ from importlib import import_module
 
 from neuralsym.cpu.library import Library
 
-MODULES = ("views", "reorder_host", "reorder", "conv", "pool", "matmul", "movement", "concat", "control")
+MODULES = (
+    "views",
+    "reorder_host",
+    "reorder",
+    "conv",
+    "pool",
+    "matmul",
+    "movement",
+    "reduce",
+    "concat",
+    "batch_norm",
+    "softmax",
+    "conv_transpose",
+    "control",
+)
 
 
 @cache

@@ -219,7 +219,7 @@ def _even(
     row: int,
     beside: _Beside | None,
 ) -> bool:
-    """Whether the matrices of a batch are the rows of one tall matrix: of A, C and what is added."""
+    """Whether the matrices of a batch are the rows of one tall matrix, on all sides."""
     if not batch:
         return False
     tall = batch_strides(batch, batch, m * row)
