@@ -152,6 +152,17 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert engine.read_model(tmp_path / "link.onnx").graph.output_names == ("y",)
 
 
+def test_values_of_unknown_rank(tmp_path: Path) -> None:
+    """onnx's checker cannot say such an output; onnxruntime runs it."""
+    x, shape = ops.variable("x", (4,)), ops.variable("shape", ("rank",), "int64")
+    graph = Graph({"y": ops.reshape(x, shape)})
+    (path,) = engine.save(graph, tmp_path / "a.onnx")
+    feed = {"x": np.arange(4, dtype=np.float32), "shape": np.array([2, 2])}
+    value = onnxruntime.InferenceSession(str(path)).run(None, feed)[0]
+    assert value.tolist() == [[0, 1], [2, 3]]
+    assert engine.read_model(path).graph["y"].shape is None
+
+
 # -- external data -----------------------------------------------------------------------------
 @pytest.mark.oracle
 def test_above_the_limit_the_data_lies_beside(tmp_path: Path) -> None:

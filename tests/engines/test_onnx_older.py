@@ -262,27 +262,37 @@ def test_label_encoder_1(strings: bool) -> None:
     assert got == ([1, -1, 0] if strings else ["b", "_Unused", "a"])
 
 
-@pytest.mark.parametrize(
-    ("op", "opset", "inputs", "outputs", "said"),
-    [
-        ("BatchNormalization", 9, [X, *NORM], 5, "BatchNormalization of version 9.*training"),
-        ("Scan", 8, [X, X], 1, "Scan of version 8.*batch axis"),
-    ],
-)
-def test_what_cannot_be_raised_is_refused_by_name(
-    op: str, opset: int, inputs: list[Array], outputs: int, said: str
-) -> None:
-    attrs: dict[str, Any] = {}
-    if op == "Scan":
-        values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "abc"]
-        body = helper.make_graph([helper.make_node("Add", ["a", "b"], ["c"])], "b", values[:2], [])
-        body.output.append(values[2])
-        attrs = {"body": body, "num_scan_inputs": 1}
-        model = model_of(op, opset, [None, *inputs], attrs, outputs)
-    else:
-        model = model_of(op, opset, inputs, attrs, outputs)
-    with pytest.raises(FormatError, match=said):
-        engine.to_symbolic(model)
+def scan_8(states: Array, items: Array, lengths: Array | None, **attrs: Any) -> onnx.ModelProto:
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "abcd"]
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["c"]),
+        helper.make_node("Mul", ["c", "x3"], ["d"]),
+    ]
+    body = helper.make_graph(nodes, "body", values[:2], values[2:])
+    inputs = [lengths, states, items]
+    model = model_of("Scan", 8, inputs, {"body": body, "num_scan_inputs": 1, **attrs}, 2)
+    model.graph.input.append(helper.make_tensor_value_info("x3", TensorProto.FLOAT, []))
+    return model
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("backward", [0, 1])
+def test_scan_8_goes_over_a_batch(backward: int) -> None:
+    states, items, factor = floats(2, 3), floats(2, 5, 3), np.array(0.5, F1)
+    model = scan_8(states, items, None, directions=[backward])
+    got = raised(model, {"x1": states, "x2": items, "x3": factor})
+    sums = states[:, None] + np.cumsum(items[:, ::-1] if backward else items, axis=1)
+    close(got, [sums[:, -1], sums * factor])
+
+
+def test_what_cannot_be_raised_is_refused_by_name() -> None:
+    with pytest.raises(
+        FormatError, match=r"Scan of version 8 .*sequence lengths(.|\n)*node 1 \(Scan"
+    ):
+        engine.to_symbolic(scan_8(floats(2, 3), floats(2, 5, 3), np.array([5, 5], I)))
+    training = model_of("BatchNormalization", 9, [X, *NORM], {}, 5)
+    with pytest.raises(FormatError, match=r"BatchNormalization of version 9.*training"):
+        engine.to_symbolic(training)
 
 
 def test_adapters_speak_of_versions_that_exist() -> None:

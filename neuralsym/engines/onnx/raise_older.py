@@ -14,12 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 from onnx import TensorProto
 
-from neuralsym.core.leaves import constant
+from neuralsym.core.graph import Graph
+from neuralsym.core.leaves import constant, make_variable
 from neuralsym.core.op import OPS, find_op
 from neuralsym.core.registry import apply
-from neuralsym.core.symbol import Node, Symbol
+from neuralsym.core.symbol import Node, Symbol, body_level
 from neuralsym.core.tensor import Tensor
-from neuralsym.core.types import TensorType
+from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.opsets import defaults, history
 from neuralsym.errors import FormatError, Where, at_line
@@ -304,6 +305,31 @@ def _scaled(old: Old, x: Symbol, scales: Symbol, mode: str) -> Sequence[Symbol]:
     return [nearest(larger, old.op("Min", scales, one), "ceil")]
 
 
+def _scan(old: Old) -> Sequence[Symbol]:
+    """A scan of each entry of the batch."""
+    if old.inputs[0] is not None:
+        old.refuse("it has sequence lengths")
+    given = [old.input(i) for i in range(1, len(old.inputs))]
+    if directions := old.take("directions"):
+        old.attrs["scan_input_directions"] = directions
+    with body_level():
+        entries = [make_variable(None, _without_batch(old, s.type)) for s in given]
+        around = tuple(make_variable(None, s.type) for s in old.captures)
+        op = find_op("Scan")
+        inner = apply(op, entries, old.attrs, outputs=old.count, captures=around, where=old.where)
+        body = Graph(inner, [*entries, *around])
+    attrs = {"body": body, "num_scan_inputs": len(given)}
+    made = apply(op, given, attrs, outputs=old.count, captures=old.captures, where=old.where)
+    old.made.add(made[0].node)
+    return made
+
+
+def _without_batch(old: Old, type: Type) -> Type:
+    if not isinstance(type, TensorType) or type.shape == ():
+        old.refuse(f"{type} has no batch axis")
+    return TensorType(type.dtype, None if type.shape is None else type.shape[1:])
+
+
 def _scatter(old: Old) -> Sequence[Symbol]:
     return [old.op("ScatterElements", *old.inputs, **old.attrs)]
 
@@ -327,13 +353,6 @@ def _label_encoder(old: Old) -> Sequence[Symbol]:
         old.take("default_int64")
         old.attrs |= {"keys_int64s": numbers, "values_strings": classes}
     return old.again()
-
-
-def _refused(reason: str) -> Adapter:
-    def adapter(old: Old) -> NoReturn:
-        old.refuse(reason)
-
-    return adapter
 
 
 _REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare"]
@@ -362,7 +381,7 @@ ADAPTERS: dict[str, tuple[tuple[int, Adapter], ...]] = {
     "Reshape": ((5, _reshape),),
     "Resize": ((11, _resize),),
     "RoiAlign": ((16, _roi_align),),
-    "Scan": ((9, _refused("its inputs have a batch axis and sequence lengths")),),
+    "Scan": ((9, _scan),),
     "Scatter": ((99, _scatter),),
     "Slice": ((10, _slice),),
     "Split": ((18, _split),),
