@@ -97,6 +97,9 @@ class Dim:
     def __neg__(self) -> DimLike:
         return _sum([(self, -1)])
 
+    def __pos__(self) -> Dim:
+        return self
+
     def __mul__(self, other: DimLike) -> DimLike:
         return _product(self, other)
 
