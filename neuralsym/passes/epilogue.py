@@ -38,6 +38,7 @@ def fuse_epilogues(graph: Graph) -> Graph:
     results = {*graph.outputs, *graph.updates.values()}
     chains: dict[Node, _Chain] = {}
     inside: set[Node] = set()
+    taken: set[Node] = set()  # a sum of two products belongs to one of them
     for node in graph.nodes:
         chain = _start(node)
         if chain is None:
@@ -45,8 +46,9 @@ def fuse_epilogues(graph: Graph) -> Graph:
         value = node.outputs[0]
         while value not in results and len(users[value]) == 1:
             user = users[value][0]
-            if not chain.take(user, value):
+            if user in taken or not chain.take(user, value):
                 break
+            taken.add(user)
             inside.add(value.node)
             value = user.outputs[0]
         if value is not node.outputs[0]:
