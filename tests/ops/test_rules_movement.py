@@ -154,8 +154,13 @@ def test_concat_over_names():
 @given(st.integers(0, 12), st.integers(1, 4), st.integers(-2, 1))
 def test_split_into_equal_parts(size, parts, axis):
     shape = (size, 2) if axis in (0, -2) else (2, size)
-    # with too few entries onnx gives a part of negative size
-    check_case("Split", [Var(shape)], {"axis": axis, "num_outputs": parts}, parts, stricter=True)
+    attrs = {"axis": axis, "num_outputs": parts}
+    if -(-size // parts) * (parts - 1) > size:
+        # With too few entries onnx gives a part of negative size. It is no error before it runs:
+        # the suite has it in a branch that is never taken.
+        assert own_shapes("Split", [Var(shape)], attrs, parts)[0][axis] is None
+        return
+    check_case("Split", [Var(shape)], attrs, parts, stricter=True)
 
 
 @QUICK
