@@ -27,6 +27,9 @@ class Attention(Contraction):
     def check(cls, call: Call) -> None:
         for i in range(3):
             check_rank(call, i, 3, 4)
+        for i in (4, 5):
+            if call.has(i):
+                check_rank(call, i, 4, 4)
         for name in ("q_num_heads", "kv_num_heads"):
             check_range(call, name, 1, _MOST_HEADS)
             if call.type(0).rank == 3 and call.attr(name) is None:
@@ -53,8 +56,7 @@ class Attention(Contraction):
             length = k[1]
             _share(call, k[2], kv_heads, "K")
             v_size = _share(call, v[2], kv_heads, "V")
-        if isinstance(q_heads, int) and isinstance(kv_heads, int) and q_heads % kv_heads:
-            call.fail(f"{q_heads} query heads are no multiple of {kv_heads} key heads")
+        _check_groups(call, q_heads, kv_heads)
         past = call.shape(4) if call.has(4) else None
         total: Size = length
         if call.has(4):
@@ -79,6 +81,14 @@ def _share(call: Call, width: Size, heads: int, what: str) -> Size:
     return width // heads
 
 
+def _check_groups(call: Call, heads: Size, kv_heads: Size) -> None:
+    """Each head of keys and values serves as many heads of queries as another."""
+    if not isinstance(heads, int) or not isinstance(kv_heads, int) or heads == kv_heads:
+        return
+    if not kv_heads or heads % kv_heads:
+        call.fail(f"{heads} query heads are no multiple of {kv_heads} key heads")
+
+
 class LinearAttention(Contraction):
     """Attention by a recurrent state instead of a softmax; the state is the second output."""
 
@@ -90,9 +100,7 @@ class LinearAttention(Contraction):
             check_range(call, name, 1, _MOST_HEADS)
         for i in range(3):
             check_rank(call, i, 3, 3)
-        heads = call.attr("q_num_heads"), call.attr("kv_num_heads")
-        if heads[0] % heads[1]:
-            call.fail(f"{heads[0]} query heads are no multiple of {heads[1]} key heads", bad)
+        _check_groups(call, call.attr("q_num_heads"), call.attr("kv_num_heads"))
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:

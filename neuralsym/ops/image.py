@@ -56,6 +56,8 @@ class Resize(Movement):
         given = call.attrs.get("axes")
         axes = list(range(len(x))) if given is None else axes_of(call, given, len(x))
         at, name = (3, "sizes") if call.has(3) and length(call, 3) != 0 else (2, "scales")
+        if not call.has(at):
+            call.fail("one of scales and sizes must be given", bad)
         entries = length(call, at)
         if entries is not None and entries != len(axes):
             call.fail(f"{name} has {entries} entries, {len(axes)} are needed: one for an axis", bad)

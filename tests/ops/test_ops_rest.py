@@ -259,3 +259,21 @@ def test_a_failure_names_the_node_and_its_line(x: Symbol) -> None:
     ) as caught:
         evaluate(y.node, [ROWS, np.array([5, 5])])
     assert "test_ops_rest.py" in str(caught.value)
+
+
+def test_attention_shares_heads(x: Symbol) -> None:
+    q = ops.variable("q", ("N", 8, "L", 16))
+    kv = ops.variable("kv", ("N", 2, "S", 16))
+    made = ops.attention(q, kv, kv, outputs=4)
+    assert made.y.shape == q.shape
+    assert [str(d) for d in made.qk_matmul_output.shape] == ["N", "8", "L", "S"]
+    past = ops.variable("past", ("N", 2, "P", 16))
+    assert [str(d) for d in ops.attention(q, kv, kv, None, past, past, outputs=2)[1].shape] == [
+        *("N", "2", "P + S", "16"),
+    ]
+    with pytest.raises(ShapeMismatch, match="8 query heads are no multiple of 3"):
+        ops.attention(q, ops.variable("k", ("N", 3, "S", 16)), ops.variable("v", ("N", 3, "S", 16)))
+    flat = ops.variable("flat", ("N", "L", 128))
+    assert ops.attention(flat, flat, flat, q_num_heads=8, kv_num_heads=8).shape == flat.shape
+    with pytest.raises(BadAttribute, match="q_num_heads must be given"):
+        ops.attention(flat, flat, flat)
