@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import warnings
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from neuralsym.core.schema import plain_attribute
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType, as_shape
+from neuralsym.errors import OpError
 from neuralsym.ops.evaluate import evaluate
 from neuralsym.ops.functions import HAND_WRITTEN, arguments, function_name
 
@@ -227,3 +230,52 @@ def test_every_case(cases: list[Any], known: bool) -> None:
 @pytest.mark.oracle
 def test_sizes_that_are_names(cases: list[Any]) -> None:
     check(cases, named)
+
+
+NONSENSE = (-1, 0, 1, 2, -5, 2**31, 2**40, -(2**62), 2**62, 7)
+
+
+def spoilt(case: Any, random: Random) -> tuple[onnx.NodeProto, dict[str, Symbol]]:
+    """The case with an attribute, a shape or a value that is nonsense."""
+    node = onnx.NodeProto()
+    node.CopyFrom(case.model.graph.node[0])
+    specs = find_op(node.op_type, node.domain).schema.attributes
+    values: dict[str, Callable[[], Any]] = {
+        "INT": lambda: random.choice(NONSENSE),
+        "INTS": lambda: [random.choice(NONSENSE) for _ in range(random.randint(1, 4))],
+        "FLOAT": lambda: random.choice([float("nan"), float("inf"), -1.0, 0.0, 1e30]),
+        "STRING": lambda: "nonsense",
+    }
+    name = random.choice(sorted(specs)) if specs and random.random() < 0.6 else None
+    if name is not None and specs[name].kind in values:
+        for attribute in [a for a in node.attribute if a.name == name]:
+            node.attribute.remove(attribute)
+        value = values[specs[name].kind]()
+        node.attribute.append(onnx.helper.make_attribute(name, value))
+    symbols = {}
+    for declared, given in zip(case.model.graph.input, case.data_sets[0][0], strict=True):
+        value, type_ = plain(given), proto.type_from_proto(declared.type)
+        if isinstance(type_, TensorType) and isinstance(value, np.ndarray):
+            if value.dtype == np.int64 and value.size and random.random() < 0.3:
+                value = value.copy()
+                value.flat[random.randrange(value.size)] = random.choice(NONSENSE)
+            if value.ndim < 2 and random.random() < 0.6:
+                symbols[declared.name] = ops.constant(Tensor.of(value))
+                continue
+            shape = tuple(value.shape)
+            if random.random() < 0.3:
+                shape = tuple(random.choice((0, 1, 2, 5)) for _ in range(random.randint(0, 5)))
+            type_ = TensorType(type_.dtype, None if random.random() < 0.05 else shape)
+        symbols[declared.name] = make_variable(declared.name or "empty", type_)
+    return node, symbols
+
+
+def test_nonsense_is_taken_or_refused_but_never_crashes(cases: list[Any]) -> None:
+    random = Random(7)
+
+    def attempt(case: Any) -> None:
+        node, symbols = spoilt(case, random)
+        with contextlib.suppress(OpError):
+            build(node, symbols)
+
+    check(cases, attempt)
