@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from neuralsym.core.graph import Graph
+from neuralsym.core.symbol import Node
 from neuralsym.cpu.dump import describe_plan, describe_program
 from neuralsym.cpu.library import Library
 from neuralsym.cpu.lower import Lowering, lower
@@ -59,9 +60,17 @@ def compile_graph(
 
 
 def run_passes(graph: Graph, library: Library) -> Graph:
-    """The library's transformers and the standard passes."""
+    """The library's transformers, bodies of operators without kernels, and the standard passes."""
+    from neuralsym.passes.decompose import decompose
     from neuralsym.passes.pipeline import optimise
 
+    def has_no_kernel(node: Node) -> bool:
+        elementwise = getattr(node.op, "expression", None)
+        if elementwise is not None and elementwise(node) is not None:
+            return False
+        return next(library.kernels(node.op_type, node.op.domain), None) is None
+
+    graph = decompose(graph, has_no_kernel)
     return optimise(graph, LEVEL, transformers=list(library.transformers()))
 
 

@@ -19,7 +19,7 @@ MODULES = (
     "pool",
     "matmul",
     "movement",
-    "reduce",
+    "reduce", "normalise",
     "concat",
     "batch_norm",
     "softmax",
