@@ -73,7 +73,8 @@ class BlockedPool(Kernel):
         return [Row(_code(text), words)]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        return math.prod(sizes.shape(step.outputs[0])) * math.prod(step.attr("kernel_shape"))
+        taps: tuple[int, ...] = step.attr("kernel_shape")
+        return math.prod(sizes.shape(step.outputs[0])) * math.prod(taps)
 
 
 class BlockedGlobalPool(Kernel):

@@ -18,7 +18,7 @@ from neuralsym.cpu.emit import Code
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.program import Row, Sizes, Step
+from neuralsym.cpu.program import Row, Sizes, Step, Word
 from neuralsym.cpu.scalar_ir import HALVES
 from neuralsym.cpu.templates.epilogue import constant
 from neuralsym.cpu.vector_math import shared_function
@@ -59,7 +59,7 @@ class Softmax(Kernel):
             self.target.width(element), element, axis == len(shape) - 1, step.op.__name__[0] == "L"
         )
         behind = math.prod(shape[axis + 1 :])
-        words = [source, place, math.prod(shape[:axis]), shape[axis], behind]
+        words: list[Word] = [source, place, math.prod(shape[:axis]), shape[axis], behind]
         return [*rows, Row(_code(text), words), *finish(self.target, step, place, y, None, sizes)]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
@@ -95,8 +95,8 @@ class _Writer:
         lines, length, behind = f.word(2), f.word(3), f.word(4)
         if text.last:
             low, high = f.share(lines)
-            with f.loop(high, start=low) as line:
-                offset = f.mul(f.mul(line.index, length), self.bytes)
+            with f.loop(high, start=low) as row:
+                offset = f.mul(f.mul(row.index, length), self.bytes)
                 self._along(f.at(f.operand(0), offset), f.at(f.operand(1), offset), length)
         else:
             blocks = f.sdiv(f.add(behind, text.width - 1), text.width)

@@ -7,6 +7,7 @@ for each input, `wide_place` for where its output goes, and `finish` for the row
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from neuralsym.core.scalar import Scalar, argument, cast, substitute
 from neuralsym.cpu.kernels.loops import Strided, loop_row
@@ -71,6 +72,6 @@ def finish(
     return [_row(target, value, math.prod(sizes.shape(y)), sides)]
 
 
-def _row(target: Target, expr: Scalar, count: int, sides: list[tuple[Word, NumberType]]) -> Row:
+def _row(target: Target, expr: Scalar, count: int, sides: Sequence[tuple[Word, NumberType]]) -> Row:
     operands = [Strided(place, kind, (kind.itemsize,), (False,)) for place, kind in sides]
     return loop_row(target, expr, (count,), operands, (False,), "epilogue")
