@@ -35,9 +35,7 @@ def if_(
     types differ. (ONNX: If)
     """
     where = user_line()
-    branches = [
-        trace(f, (), f"a branch of if_ ({n})", where) for f, n in ((then, "then"), (else_, "else_"))
-    ]
+    branches = [trace(then, (), "then of if_", where), trace(else_, (), "else_ of if_", where)]
     (then_graph, else_graph), captures = close(branches)
     attrs = {"then_branch": then_graph, "else_branch": else_graph}
     count = len(then_graph.outputs)

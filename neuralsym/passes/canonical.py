@@ -142,8 +142,9 @@ def explicit_pads(window: Node) -> Result:
     ends: list[int] = []
     for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         steps = -(-size // stride)
-        total = max((steps - 1) * stride + (k - 1) * dilation + 1 - size, 0)
-        total = total if mode in ("SAME_UPPER", "SAME_LOWER") else 0
+        total = (steps - 1) * stride + (k - 1) * dilation + 1 - size if mode != "VALID" else 0
+        if total < 0:
+            return reject("its strides leave out elements, which runtimes see differently")
         small, large = total // 2, total - total // 2
         begins.append(large if mode == "SAME_LOWER" else small)
         ends.append(small if mode == "SAME_LOWER" else large)

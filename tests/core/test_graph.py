@@ -367,7 +367,7 @@ def test_numbers_and_arrays_take_the_type_of_their_partner() -> None:
     for bad in (lambda: i + 0.5, lambda: u + 300, lambda: u - (-1), lambda: x + 1j):
         with pytest.raises(TypeMismatch, match="no value of"):
             bad()
-    with pytest.raises(TypeMismatch, match="array.astype"):
+    with pytest.raises(TypeMismatch, match=r"array\.astype"):
         _ = x + np.ones(3, np.int32)
     with pytest.raises(TypeMismatch, match="neither a Symbol nor a number"):
         _ = x + object()  # type: ignore[operator]
