@@ -9,7 +9,11 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import constant, variable
 from neuralsym.core.registry import apply
 from neuralsym.cpu.compiler import compile_graph
+from neuralsym.cpu.machine import host_isas
 from neuralsym.cpu.options import Options
+
+SETS = (None, *host_isas()[1:])
+"""The best instruction set of this machine, then the smaller ones that it has."""
 
 
 def leaves(arrays, stored=(), free=(), names="abcdefgh"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_cases import cell_of, close, leaves, run_cell, run_op
+from kernel_cases import SETS, cell_of, close, leaves, run_cell, run_op
 
 from neuralsym import ops
 from neuralsym.core import scalar as s
@@ -54,15 +54,17 @@ def exact_conv(x, w, b, groups, strides, dilations, pads):
     return y, total
 
 
+GROUPS = (
+    *((1, 3, 16), (1, 1, 5), (1, 17, 20), (1, 32, 48), (2, 16, 16), (1, 4, 100)),
+    *((5, 1, 1), (32, 1, 1), (3, 2, 4), (1, 64, 33), (40, 1, 1), (2, 32, 16), (8, 4, 4), (6, 1, 2)),
+)
+"""Groups, input channels of a group, outputs of a group."""
+
+
 @st.composite
 def cases(draw):
     axes = draw(st.integers(1, 3))
-    groups, each, per = draw(
-        st.sampled_from(
-            [(1, 3, 16), (1, 1, 5), (1, 17, 20), (1, 32, 48), (2, 16, 16), (1, 4, 100)]
-            + [(5, 1, 1), (32, 1, 1), (3, 2, 4), (1, 64, 33), (40, 1, 1), (2, 32, 16)]
-        )
-    )
+    groups, each, per = draw(st.sampled_from(GROUPS))
     kernel = [draw(st.integers(1, 3)) for _ in range(axes)]
     strides = [draw(st.integers(1, 3)) for _ in range(axes)]
     dilations = [draw(st.integers(1, 2)) for _ in range(axes)]
@@ -88,6 +90,7 @@ def cases(draw):
         "stored": draw(st.sampled_from([(1, 2), (1, 2), (), (1,)])),
         "free": draw(st.sampled_from([(), (0,), (0, 2)])),
         "threads": draw(st.sampled_from([1, 2])),
+        "isa": draw(st.sampled_from(SETS)),
     }
 
 
@@ -119,6 +122,7 @@ def test_any_geometry(case):
         stored=case["stored"],
         free={0: case["free"]},
         threads=case["threads"],
+        isa=case["isa"],
     )
     exact, size = exact_of(case, x, w, b)
     close(got, exact, size, terms=terms(w))
@@ -197,7 +201,7 @@ def test_other_sizes_need_no_new_code():
     rng = np.random.default_rng(0)
     w = rng.standard_normal((32, 16, 3, 3)).astype(np.float32)
     x = rng.standard_normal((1, 16, 12, 12)).astype(np.float32)
-    made, fed = leaves([x, w], stored=(1,), free={0: (0,)})
+    made, _ = leaves([x, w], stored=(1,), free={0: (0,)})
     cell = cell_of(apply(CONV, made, {"pads": [1] * 4}), made[:1])
     before = len(cell.codes())
     for batch in (1, 3):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_cases import cell_of, close, leaves, run_cell, run_op
+from kernel_cases import SETS, cell_of, close, leaves, run_cell, run_op
 
 from neuralsym import ops
 from neuralsym.core import scalar as s
@@ -47,13 +47,20 @@ def shapes(draw):
     st.sampled_from([(), (1,), (0,)]),
     st.booleans(),
     st.sampled_from([1, 2]),
+    st.sampled_from(SETS),
 )
-def test_matmul(pair, dtype, stored, free, threads):
+def test_matmul(pair, dtype, stored, free, threads, isa):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in pair)
     names = {0: (0,)} if free and a.ndim > 1 and 0 not in stored else {}
     (got,) = run_op(
-        find_op("MatMul"), [a, b], stored=stored, free=names, threads=threads, kernel="matmul"
+        find_op("MatMul"),
+        [a, b],
+        stored=stored,
+        free=names,
+        threads=threads,
+        kernel="matmul",
+        isa=isa,
     )
     exact, size = exact_product(a, b)
     close(got, exact, size, np.dtype(dtype), terms=a.shape[-1])

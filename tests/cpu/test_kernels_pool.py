@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_cases import cell_of, leaves, run_cell, run_op
+from kernel_cases import SETS, cell_of, leaves, run_cell, run_op
 
 from neuralsym import ops
 from neuralsym.core.op import find_op
@@ -67,6 +67,7 @@ def cases(draw):
         "shape": (draw(st.integers(1, 2)), draw(st.sampled_from([1, 16, 20])), *size),
         "free": draw(st.sampled_from([(), (0,), (0, 2)])),
         "threads": draw(st.sampled_from([1, 2])),
+        "isa": draw(st.sampled_from(SETS)),
     }
 
 
@@ -75,7 +76,12 @@ def cases(draw):
 def test_any_geometry(case):
     x = np.random.default_rng(0).standard_normal(case["shape"]).astype(np.float32)
     (got,) = run_op(
-        find_op(case["op"]), [x], case["attrs"], free={0: case["free"]}, threads=case["threads"]
+        find_op(case["op"]),
+        [x],
+        case["attrs"],
+        free={0: case["free"]},
+        threads=case["threads"],
+        isa=case["isa"],
     )
     a = case["attrs"]
     include = bool(a.get("count_include_pad"))

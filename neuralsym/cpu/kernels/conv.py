@@ -20,6 +20,7 @@ from neuralsym.cpu.kernels.geometry import (
     inner,
     plane,
     registers,
+    stored_array,
     widest_halo,
     window,
 )
@@ -147,13 +148,15 @@ class BlockedConv(Kernel):
             pack = pack_depthwise_weights if plan.text.depthwise else pack_conv_weights
             # Plans with blocks alike read the same packed weights.
             weights = step.pack(
-                f"weights{plan.vectors}{'p' * plan.planar}", lambda: pack(w.value, plan)
+                f"weights{plan.vectors}{'p' * plan.planar}", lambda: pack(stored_array(w), plan)
             )
         else:
             weights, row = pack_at_run_time(step, w, plan, sizes)
             before.append(row)
         if b is None or b.role is Role.CONSTANT:
-            bias = step.pack("bias", lambda: pack_conv_bias(None if b is None else b.value, plan))
+            bias = step.pack(
+                "bias", lambda: pack_conv_bias(None if b is None else stored_array(b), plan)
+            )
         else:
             bias, row = padded_bias(step, b, plan, sizes)
             before.append(row)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from neuralsym.core.dim import Dim
 from neuralsym.cpu.machine import Target
@@ -52,6 +55,12 @@ def blockable(step: Step, buffers: Sequence[Buffer | None]) -> bool | str:
         if not isinstance(channels(buffer), int):
             return f"the channels of {buffer.name} are not fixed"
     return True
+
+
+def stored_array(buffer: Buffer) -> NDArray[Any]:
+    """The value of a constant, for one reading: packed weights need not be held twice."""
+    assert buffer.constant is not None
+    return buffer.constant.once()
 
 
 def channels(buffer: Buffer) -> int | Dim | None:

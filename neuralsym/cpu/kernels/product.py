@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.cpu.kernels.geometry import stored_array
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step
 
 
@@ -72,7 +73,7 @@ class Product:
 
     def matrix_b(self) -> NDArray[Any]:
         """The value of a constant b, [..., k, n]."""
-        value = self.b.value
+        value = stored_array(self.b)
         if value.ndim == 1:
             value = value[:, None]
         return np.swapaxes(value, -1, -2) if self.trans_b else value
