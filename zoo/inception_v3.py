@@ -1,0 +1,220 @@
+"""InceptionV3: Rethinking the Inception Architecture (Szegedy et al. 2015, arXiv 1512.00567).
+
+Blocks are named by the paper's figures, with torchvision's letters. Keras's form has no gamma in
+its batch norms and does not count the border of its average pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from neuralsym.core.symbol import Symbol
+from neuralsym.layers import (
+    avg_pool2d,
+    batch_norm,
+    chain,
+    concat,
+    conv2d,
+    dropout,
+    fork,
+    fully_connected,
+    global_avg_pool2d,
+    initializers,
+    layer,
+    max_pool2d,
+    relu,
+    scope,
+)
+from neuralsym.layers.base import Layer
+from neuralsym.network import Network
+from neuralsym.zoo.preprocess import Preprocessing
+from neuralsym.zoo.registry import Options, assemble, register
+
+PAPER = "arXiv 1512.00567"
+Flow = Layer[Symbol, Symbol]
+
+
+@layer
+def conv_bn_relu(
+    x: Symbol,
+    filters: int,
+    kernel: int | tuple[int, int],
+    strides: int,
+    padding: Any,
+    gamma: bool,
+    kernel_initializer: Any,
+    name: str | None = None,
+) -> Symbol:
+    """A convolution without bias, batch norm, ReLU."""
+    y = x | conv2d(
+        filters,
+        kernel,
+        strides,
+        padding,
+        use_bias=False,
+        kernel_initializer=kernel_initializer,
+    )
+    return y | batch_norm(epsilon=1e-3, scale=gamma) | relu
+
+
+@dataclass(frozen=True)
+class Style:
+    """Where torchvision and Keras differ, and the parts that blocks are built of."""
+
+    gamma: bool
+    count_border: bool
+    kernel: str | initializers.Initializer
+    dense: str
+
+    def conv(
+        self,
+        filters: int,
+        kernel: int | tuple[int, int],
+        strides: int = 1,
+        padding: str = "same",
+    ) -> Flow:
+        return conv_bn_relu(filters, kernel, strides, padding, self.gamma, self.kernel)
+
+    def pool(self, filters: int) -> Flow:
+        """A 3x3 average, then 1x1."""
+        average = avg_pool2d(3, 1, "same", count_include_pad=self.count_border)
+        return chain(average, self.conv(filters, 1))
+
+
+TORCHVISION = Style(True, True, initializers.truncated_normal(0.0, 0.1), "standard")
+KERAS = Style(False, False, "glorot_uniform", "glorot_uniform")
+
+
+def inception_a(s: Style, pool: int) -> Flow:
+    """Figure 5: 5x5 as two 3x3."""
+    return chain(
+        fork(
+            s.conv(64, 1),
+            s.conv(48, 1) | s.conv(64, 5),
+            s.conv(64, 1) | s.conv(96, 3) | s.conv(96, 3),
+            s.pool(pool),
+        ),
+        concat(),
+    )
+
+
+def inception_b(s: Style) -> Flow:
+    """Figure 10: 35x35 to 17x17."""
+    return chain(
+        fork(
+            s.conv(384, 3, 2, "valid"),
+            s.conv(64, 1) | s.conv(96, 3) | s.conv(96, 3, 2, "valid"),
+            max_pool2d(3, 2),
+        ),
+        concat(),
+    )
+
+
+def inception_c(s: Style, n: int) -> Flow:
+    """Figure 6: 7x7 as 1x7 and 7x1."""
+    return chain(
+        fork(
+            s.conv(192, 1),
+            s.conv(n, 1) | s.conv(n, (1, 7)) | s.conv(192, (7, 1)),
+            s.conv(n, 1)
+            | s.conv(n, (7, 1))
+            | s.conv(n, (1, 7))
+            | s.conv(n, (7, 1))
+            | s.conv(192, (1, 7)),
+            s.pool(192),
+        ),
+        concat(),
+    )
+
+
+def inception_d(s: Style) -> Flow:
+    """17x17 to 8x8."""
+    return chain(
+        fork(
+            s.conv(192, 1) | s.conv(320, 3, 2, "valid"),
+            s.conv(192, 1) | s.conv(192, (1, 7)) | s.conv(192, (7, 1)) | s.conv(192, 3, 2, "valid"),
+            max_pool2d(3, 2),
+        ),
+        concat(),
+    )
+
+
+def inception_e(s: Style) -> Flow:
+    """Figure 7: 3x3 as 1x3 beside 3x1."""
+
+    def spread() -> Flow:
+        return chain(fork(s.conv(384, (1, 3)), s.conv(384, (3, 1))), concat())
+
+    return chain(
+        fork(
+            s.conv(320, 1),
+            s.conv(384, 1) | spread(),
+            s.conv(448, 1) | s.conv(384, 3) | spread(),
+            s.pool(192),
+        ),
+        concat(),
+    )
+
+
+def _blocks(s: Style) -> dict[str, Flow]:
+    """The blocks in order, by torchvision's names."""
+    return {
+        "mixed_5b": inception_a(s, 32),
+        "mixed_5c": inception_a(s, 64),
+        "mixed_5d": inception_a(s, 64),
+        "mixed_6a": inception_b(s),
+        "mixed_6b": inception_c(s, 128),
+        "mixed_6c": inception_c(s, 160),
+        "mixed_6d": inception_c(s, 160),
+        "mixed_6e": inception_c(s, 192),
+        "mixed_7a": inception_d(s),
+        "mixed_7b": inception_e(s),
+        "mixed_7c": inception_e(s),
+    }
+
+
+def inception(name: str, s: Style, options: Options) -> Network:
+    """Stem, eleven blocks, and one affine map; the auxiliary head exists in training only."""
+
+    def features(x: Symbol) -> Symbol:
+        with scope("stem"):
+            x = x | s.conv(32, 3, 2, "valid") | s.conv(32, 3, 1, "valid") | s.conv(64, 3)
+            x = x | max_pool2d(3, 2) | s.conv(80, 1, 1, "valid") | s.conv(192, 3, 1, "valid")
+            x = x | max_pool2d(3, 2)
+        for block, flow in _blocks(s).items():
+            with scope(block):
+                x = x | flow
+        return x
+
+    def head(x: Symbol, classes: int) -> Symbol:
+        affine = fully_connected(classes, kernel_initializer=s.dense, name="fc")
+        return x | global_avg_pool2d() | dropout(0.5) | affine
+
+    return assemble(name, features, head, **options)
+
+
+def _enter(
+    name: str, source: str, accuracy: str, preprocessing: Preprocessing
+) -> Callable[[Callable[..., Network]], Callable[..., Network]]:
+    return register(
+        name,
+        size=(3, 299, 299),
+        preprocessing=preprocessing,
+        paper=PAPER,
+        source=source,
+        accuracy=accuracy,
+    )
+
+
+@_enter("inception_v3", "torchvision", "77.294 / 93.45", Preprocessing("torch", 342, (299, 299)))
+def inception_v3(**options: Unpack[Options]) -> Network:
+    """InceptionV3 as torchvision has it, without the auxiliary head."""
+    return inception("inception_v3", TORCHVISION, options)
+
+
+@_enter("inception_v3_keras", "Keras", "77.9 / 93.7", Preprocessing("tf", 299, (299, 299)))
+def inception_v3_keras(**options: Unpack[Options]) -> Network:
+    """InceptionV3 as Keras has it."""
+    return inception("inception_v3_keras", KERAS, options)

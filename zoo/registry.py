@@ -1,0 +1,197 @@
+"""The list of networks: what each is called, where it comes from, and how it is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, TypedDict
+
+import neuralsym.layers as nn
+from neuralsym.core.model import Model
+from neuralsym.core.symbol import Symbol
+from neuralsym.errors import BadAttribute, GraphError, at_line, did_you_mean, user_line
+from neuralsym.network import Network
+from neuralsym.summary import summarize
+from neuralsym.zoo.preprocess import Preprocessing
+
+
+class Options(TypedDict, total=False):
+    """What every network of the zoo takes.
+
+    batch: a size, or a name that leaves it free ("N"); classes: their number; size: height and
+    width of the input, or one number for both; softmax: probabilities instead of logits; top:
+    False ends at the last feature map; seed: of the random weights.
+    """
+
+    batch: int | str
+    classes: int
+    size: int | tuple[int, int] | None
+    softmax: bool
+    top: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One network as it was published.
+
+    accuracy: top-1 / top-5 on ImageNet in percent that the named weights have, as their source
+    says; `size` is (channels, height, width).
+    """
+
+    name: str
+    make: Callable[..., Network]
+    size: tuple[int, int, int]
+    classes: int
+    preprocessing: Preprocessing
+    paper: str
+    source: str
+    accuracy: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known about a network; counted, not measured.
+
+    params: trainable weights and batch-norm statistics; constants: numbers that the file needs
+    beside them; macs: multiply-adds of one picture.
+    """
+
+    name: str
+    params: int
+    trainable: int
+    constants: int
+    macs: int
+    input_shape: tuple[int, int, int]
+    classes: int
+    preprocessing: Preprocessing
+    paper: str
+    source: str
+    accuracy: str
+    aliases: tuple[str, ...]
+
+    def facts(self) -> list[tuple[str, Any]]:
+        """Every field but the name, without those that say nothing."""
+        found = ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "name")
+        return [(name, value) for name, value in found if value not in ("", ())]
+
+
+ENTRIES: dict[str, Entry] = {}
+
+
+def register(
+    name: str,
+    *,
+    size: tuple[int, int, int],
+    preprocessing: Preprocessing,
+    paper: str = "",
+    source: str = "",
+    accuracy: str = "",
+    classes: int = 1000,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Network]], Callable[..., Network]]:
+    """Enter a function that makes a network into the list."""
+
+    def enter(make: Callable[..., Network]) -> Callable[..., Network]:
+        entry = Entry(name, make, size, classes, preprocessing, paper, source, accuracy, aliases)
+        for key in (name, *aliases):
+            if key in ENTRIES:
+                raise GraphError(f"the zoo has a network {key!r} already")
+            ENTRIES[key] = entry
+        return make
+
+    return enter
+
+
+def models(pattern: str = "*") -> list[str]:
+    """The names of the networks that match a pattern such as "resnet*", sorted; no aliases."""
+    return sorted(e.name for k, e in ENTRIES.items() if k == e.name and fnmatchcase(k, pattern))
+
+
+def find(name: str) -> Entry:
+    """The entry of a name or alias; BadAttribute with the nearest names if there is none."""
+    found = ENTRIES.get(name)
+    if found is None:
+        hint = did_you_mean(str(name), ENTRIES)
+        raise BadAttribute(f"the zoo has no network {name!r}{hint}{at_line(user_line())}")
+    return found
+
+
+def create(name: str, **options: Any) -> Network:
+    """The network of that name: `create("resnet50", batch=1, classes=10)`; options as Options."""
+    return find(name).make(**options)
+
+
+@cache
+def _info(name: str) -> Info:
+    entry = ENTRIES[name]
+    counted = summarize(entry.make().graph)
+    assert isinstance(counted.macs, int)
+    return Info(
+        name=name,
+        params=counted.parameters,
+        trainable=counted.trainable,
+        constants=counted.constants,
+        macs=counted.macs,
+        input_shape=entry.size,
+        classes=entry.classes,
+        preprocessing=entry.preprocessing,
+        paper=entry.paper,
+        source=entry.source,
+        accuracy=entry.accuracy,
+        aliases=entry.aliases,
+    )
+
+
+def info(name: str) -> Info:
+    """What is known about a network. Its graph is built for it; no weight is drawn."""
+    return _info(find(name).name)
+
+
+def assemble(
+    name: str,
+    features: Callable[[Symbol], Symbol],
+    head: Callable[[Symbol, int], Symbol],
+    *,
+    batch: int | str = "N",
+    classes: int | None = None,
+    size: int | tuple[int, int] | None = None,
+    softmax: bool = False,
+    top: bool = True,
+    seed: int = 0,
+) -> Network:
+    """The network of an entry from its two parts: pictures to features, features to logits."""
+    entry = find(name)
+    count = entry.classes if classes is None else classes
+    if not is_positive(count):
+        raise BadAttribute(f"{name}: classes={classes!r} is not a positive number")
+    channels, *own = entry.size
+    height, width = _pair(name, own if size is None else size)
+    y = features(nn.input((batch, channels, height, width)))
+    output = "features"
+    if top:
+        y, output = head(y, count), "logits"
+        if softmax:
+            y, output = y | nn.softmax(axis=1), "probs"
+    elif softmax:
+        raise BadAttribute(f"{name}: softmax=True needs top=True")
+    made: Network = y | nn.get_network(name, outputs=output, seed=seed)
+    preprocessing = entry.preprocessing.at((height, width))
+    metadata = {"architecture": name, "preprocessing": json.dumps(preprocessing.as_dict())}
+    return Network(Model({made.graph.name: made.graph}, metadata))
+
+
+def _pair(name: str, size: int | Sequence[int]) -> tuple[int, int]:
+    pair = (size, size) if isinstance(size, int) else tuple(size)
+    if len(pair) != 2 or not all(map(is_positive, pair)):
+        raise BadAttribute(f"{name}: size={size!r} is neither a number nor (height, width)")
+    return pair[0], pair[1]
+
+
+def is_positive(given: object) -> bool:
+    """Whether it is an integer over 0."""
+    return isinstance(given, int) and not isinstance(given, bool) and given > 0
