@@ -41,7 +41,7 @@ from neuralsym.cpu.templates.conv_plan import (
     wants_planar,
 )
 from neuralsym.cpu.templates.depthwise import (
-    is_depthwise,
+    is_within_vectors,
     pack_depthwise_weights,
     plan_depthwise,
 )
@@ -70,7 +70,7 @@ class BlockedConv(Kernel):
         if not all(shape.kernel) or not shape.channels or not shape.outputs:
             return "its weights are empty"
         width = self.target.width("float32")
-        if not (can_convolve(shape, width) or is_depthwise(shape)):
+        if not (can_convolve(shape, width) or is_within_vectors(shape, width)):
             return f"its {shape.groups} groups do not fill vectors of {width}"
         if activation_of(step.attr("activation")) is None:
             return "there is no vector code for its activation"
@@ -98,9 +98,11 @@ class BlockedConv(Kernel):
         assert shape is not None and w is not None and x is not None
         width = self.target.width("float32")
         if w.role is not Role.CONSTANT or (b is not None and b.role is not Role.CONSTANT):
-            blocked = x.layout.block == width
-            unroll = width if blocked and not is_depthwise(shape) else 1
-            need_room(step, shape, width, unroll)
+            within = is_within_vectors(shape, width) and x.layout.block == width
+            unroll = shape.channels // shape.groups if within else 1
+            if not within and x.layout.block == width:
+                unroll = width
+            need_room(step, shape, width, unroll, within)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, z, y = step.input(X), step.input(Z), step.outputs[0]
@@ -132,7 +134,8 @@ class BlockedConv(Kernel):
     ) -> ConvPlan:
         width, count = self.target.width("float32"), registers(self.target)
         activation = activation_of(step.attr("activation"))
-        planner = plan_depthwise if takes_depthwise(shape, source) else plan_conv
+        within = is_within_vectors(shape, width) and source.lanes > 1
+        planner = plan_depthwise if within else plan_conv
         return planner(
             shape, source, target, beside, width=width, registers=count, activation=activation
         )
@@ -164,11 +167,6 @@ class BlockedConv(Kernel):
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
         return products(step, sizes)
-
-
-def takes_depthwise(shape: ConvShape, source: Plane) -> bool:
-    """Whether the depthwise template runs it: not where the input comes in plain order."""
-    return is_depthwise(shape) and source.lanes > 1
 
 
 def products(step: Step, sizes: Sizes) -> int:

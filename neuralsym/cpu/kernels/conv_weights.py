@@ -10,10 +10,13 @@ from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step
 from neuralsym.cpu.templates.conv_plan import ConvPlan, ConvShape, block_table
 
 
-def need_room(step: Step, shape: ConvShape, width: int, unroll: int) -> None:
-    """Ask for the memory that `pack_at_run_time` and `padded_bias` write to."""
+def need_room(step: Step, shape: ConvShape, width: int, unroll: int, within: bool) -> None:
+    """Ask for the memory that `pack_at_run_time` and `padded_bias` write to.
+
+    within: groups lie within vectors, and `unroll` is the channels of one.
+    """
     vectors = shape.groups * -(-shape.outputs // shape.groups // width)
-    if unroll == 1 and shape.groups > 1:  # depthwise: one vector for many groups
+    if within:
         vectors = -(-shape.outputs // width)
     each = -(-(shape.channels // shape.groups) // unroll) * unroll
     step.need_scratch("weights", lambda sizes: 4 * vectors * width * each * shape.taps)
@@ -33,7 +36,7 @@ def pack_at_run_time(step: Step, w: Buffer, plan: ConvPlan, sizes: Sizes) -> tup
         *(Operand(w), outputs, each, taps),
         *(table.reshape(-1), len(table), table.shape[1]),
         *(Operand(buffer), room),
-        *(plan.input_blocks, plan.text.unroll, plan.text.width),
+        *(plan.input_blocks, plan.text.each * plan.text.unroll, plan.text.width),
     ]
     return buffer, Row(_pack_code(), words)
 

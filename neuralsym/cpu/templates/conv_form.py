@@ -75,8 +75,8 @@ class ConvText:
     order: "weights" keeps a chunk of weights in cache and walks the pixels, "pixels" keeps a tile
     and walks the weights. chunked: partial sums go to the output between chunks of input
     channels. prefetch: in how many parts a pass over the pixels fetches the next chunk of weights
-    (0: not at all). ragged: the channel count is no multiple of the width. depthwise: one filter
-    for each channel (`depthwise`).
+    (0: not at all). ragged: the channel count is no multiple of the width. depthwise: groups lie
+    within a vector, `each` channels in and out (`depthwise`).
     """
 
     width: int
@@ -90,4 +90,5 @@ class ConvText:
     residual: bool = False
     ragged: bool = False
     depthwise: bool = False
+    each: int = 1
     activation: Activation = field(default_factory=identity)

@@ -342,7 +342,7 @@ def block_table(plan: ConvPlan) -> Words:
     width = plan.text.width
     table, offset = [], 0
     for first, count, group in plan.blocks:
-        inputs = 1 if plan.planar or plan.text.depthwise else width
+        inputs = 1 if plan.planar else plan.text.each if plan.text.depthwise else width
         size = plan.shape.taps * inputs * count * width * 4
         slot = plan.text.vectors.index(count)
         table.append((group * plan.input_blocks, offset, first, size, slot))
