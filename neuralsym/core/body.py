@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from neuralsym.core.check import agree
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Constant, Variable, Weight, constant, make_variable
 from neuralsym.core.naming import Kept
@@ -20,7 +21,7 @@ from neuralsym.core.op import KNOWN_LIMIT
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import LEVEL, Level, Node, Symbol, body_level
 from neuralsym.core.tensor import Tensor
-from neuralsym.core.traverse import renewed
+from neuralsym.core.traverse import alike, renewed
 from neuralsym.core.types import OptionalType, SequenceType, TensorType, Type
 from neuralsym.errors import GraphError, NeuralsymError, TypeMismatch, Where, at_line
 
@@ -36,6 +37,7 @@ class Traced:
     outputs: tuple[Symbol, ...]
     single: bool
     captured: tuple[Symbol, ...]
+    where: Where | None
 
 
 def trace(
@@ -61,7 +63,7 @@ def trace(
         CURRENT.reset(token)
     captured = tuple(_captured(outputs, level, set(parameters), title, where))
     names = parameter_names(function, len(types))
-    return Traced(title, level, parameters, names, outputs, single, captured)
+    return Traced(title, level, parameters, names, outputs, single, captured, where)
 
 
 def close(traced: Sequence[Traced]) -> tuple[list[Graph], tuple[Symbol, ...]]:
@@ -210,11 +212,45 @@ def common_type(a: Type, b: Type) -> Type | None:
     return a if a == b else None
 
 
-def retyped(body: Graph, types: Sequence[Type]) -> Graph:
-    """A body whose first parameters have other types, all inside inferred anew."""
+def refitted(
+    body: Graph,
+    types: Sequence[Type],
+    captures: Sequence[Symbol],
+    states: slice = slice(0, 0),
+    results: int = 0,
+) -> Graph:
+    """The body for parameters of these types and these captures, all inside inferred anew.
+
+    Those of `states` are carried from trip to trip, and come back from result `results` on: sizes
+    that change are unknown. The body itself where nothing differs. Raises TypeMismatch for a state
+    that changes its number type.
+    """
+    given = list(types)
+    while True:
+        body = _retyped(body, given, captures)
+        wider = list(given)
+        count = len(given[states])
+        back = body.outputs[results : results + count]
+        for i, symbol in zip(range(len(given))[states], back, strict=False):
+            both = common_type(given[i], symbol.type)
+            if both is None:
+                raise TypeMismatch(
+                    f"state {i - (states.start or 0)} begins as {given[i]} and becomes "
+                    f"{symbol.type}: it must keep its number type; use ops.cast"
+                )
+            wider[i] = both
+        if wider == given:
+            return body
+        given = wider
+
+
+def _retyped(body: Graph, types: Sequence[Type], captures: Sequence[Symbol]) -> Graph:
     changes: dict[Symbol, Symbol] = {}
-    for symbol, type_ in zip(body.inputs, types, strict=False):
-        if symbol.type != type_:
-            made = make_variable(None, type_)
-            changes[symbol] = made
+    for parameter, type_ in zip(body.inputs, types, strict=False):
+        # A file may declare one number as float[] or float[1]; its word stands.
+        if parameter.type != type_ and agree(parameter.type, type_):
+            changes[parameter] = make_variable(None, type_)
+    for parameter, outer in zip(body.inputs[len(types) :], captures, strict=False):
+        if not alike(parameter, outer) and agree(parameter.type, outer.type):
+            changes[parameter] = _standing_for(outer)
     return body.replace(changes)

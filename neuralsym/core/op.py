@@ -135,6 +135,11 @@ class Op:
         return None
 
     @classmethod
+    def refit(cls, call: Call) -> Mapping[str, Any]:
+        """The attributes when operands have come to be of other types: bodies follow them."""
+        return call.attrs
+
+    @classmethod
     def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
         """The values of the outputs, where the inputs' known values tell them."""
         return None

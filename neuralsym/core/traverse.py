@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,15 +65,18 @@ def rebuild(
     from neuralsym.core.infer import infer
 
     captures = node.captures if captures is None else captures
-    unchanged = attrs is None and _all_alike(inputs, node.inputs)
+    unchanged = attrs is None and _allalike(inputs, node.inputs)
     types: tuple[Type, ...] = tuple(s.type for s in node.outputs)
     known = tuple(s._known for s in node.outputs)
     if attrs is None:
         attrs = node.attrs
     if node.op in LEAVES:
         types, known = (_leaf_type(attrs),), (None,)
-    elif not (unchanged and _all_alike(captures, node.captures)):
+    elif not (unchanged and _allalike(captures, node.captures)):
         call = Call(node.op, inputs, attrs, len(node.outputs), node.where, captures)
+        if node.op.body_attributes:
+            attrs = node.op.refit(call)
+            call = replace(call, attrs=attrs)
         types, known = infer(call)
     return Node(
         node.op,
@@ -94,11 +98,11 @@ def _leaf_type(attrs: Mapping[str, Any]) -> Type:
     return TensorType(attrs["value"].dtype, attrs["value"].shape)
 
 
-def _all_alike(a: tuple[Symbol | None, ...], b: tuple[Symbol | None, ...]) -> bool:
-    return len(a) == len(b) and all(map(_alike, a, b))
+def _allalike(a: tuple[Symbol | None, ...], b: tuple[Symbol | None, ...]) -> bool:
+    return len(a) == len(b) and all(map(alike, a, b))
 
 
-def _alike(a: Symbol | None, b: Symbol | None) -> bool:
+def alike(a: Symbol | None, b: Symbol | None) -> bool:
     """Whether inference sees no difference."""
     if a is b:
         return True

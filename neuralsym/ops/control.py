@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from neuralsym.core.body import common_type
+from neuralsym.core.body import common_type, refitted
 from neuralsym.core.check import agree
 from neuralsym.core.graph import Graph
 from neuralsym.core.op import Call
@@ -17,9 +17,16 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import BadAttribute, TypeMismatch
 from neuralsym.ops.base import Control
 
+_HEAD: tuple[Type, ...] = (TensorType(NumberType.INT64, ()), TensorType(NumberType.BOOL, ()))
+"""What the body of a loop takes first: the number of the trip, and whether it goes on."""
+
 
 class If(Control):
     """The results of one of two bodies, as a condition says."""
+
+    @classmethod
+    def refit(cls, call: Call) -> Mapping[str, Any]:
+        return {name: refitted(body, (), call.captures) for name, body in call.attrs.items()}
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:
@@ -46,14 +53,20 @@ class Loop(Control):
     """
 
     @classmethod
+    def refit(cls, call: Call) -> Mapping[str, Any]:
+        states = [_given(call, i).type for i in range(2, len(call.inputs))]
+        carried = slice(2, 2 + len(states))
+        body = refitted(call.attrs["body"], [*_HEAD, *states], call.captures, carried, 1)
+        return {**call.attrs, "body": body}
+
+    @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:
         if call.has(0):
             check_number(call, 0)
         if call.has(1):
             check_flag(call, 1)
         states = [_given(call, i).type for i in range(2, len(call.inputs))]
-        head: list[Type] = [TensorType(NumberType.INT64, ()), TensorType(NumberType.BOOL, ())]
-        body = _body(call, "body", head + states)
+        body = _body(call, "body", [*_HEAD, *states])
         if len(body.outputs) < 1 + len(states):
             call.fail(
                 f"its body gives {len(body.outputs)} results: a condition and {len(states)} "
@@ -81,20 +94,9 @@ class Scan(Control):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:
-        scanned = call.attrs["num_scan_inputs"]
-        count = len(call.inputs) - scanned
-        states = [_given(call, i).type for i in range(count)]
-        axes = _several(call, "scan_input_axes", scanned)
-        _several(call, "scan_input_directions", scanned)
-        slices: list[Type] = []
-        length: Size = None
-        for i, axis in enumerate(axes, count):
-            slice_, size = _slice(call, i, axis)
-            slices.append(slice_)
-            if isinstance(length, int) and isinstance(size, int) and length != size:
-                call.fail(f"its scanned inputs have lengths {length} and {size}")
-            length = size if length is None or isinstance(size, int) else length
-        body = _body(call, "body", states + slices)
+        states, slices, length = cls._parameters(call)
+        count = len(states)
+        body = _body(call, "body", [*states, *slices])
         if len(body.outputs) < count:
             call.fail(
                 f"its body gives {len(body.outputs)} results: {count} states are needed",
@@ -107,9 +109,38 @@ class Scan(Control):
             made.append(_stacked(call, symbol, length, axis))
         return made
 
+    @classmethod
+    def _parameters(cls, call: Call) -> tuple[list[Type], list[Type], Size]:
+        """The types of the states and of the slices, and the length of what is gone along."""
+        scanned = call.attrs["num_scan_inputs"]
+        count = len(call.inputs) - scanned
+        axes = _several(call, "scan_input_axes", scanned)
+        _several(call, "scan_input_directions", scanned)
+        slices: list[Type] = []
+        length: Size = None
+        for i, axis in enumerate(axes, count):
+            slice_, size = _slice(call, i, axis)
+            slices.append(slice_)
+            if isinstance(length, int) and isinstance(size, int) and length != size:
+                call.fail(f"its scanned inputs have lengths {length} and {size}")
+            length = size if length is None or isinstance(size, int) else length
+        return [_given(call, i).type for i in range(count)], slices, length
+
+    @classmethod
+    def refit(cls, call: Call) -> Mapping[str, Any]:
+        states, slices, _ = cls._parameters(call)
+        carried = slice(0, len(states))
+        body = refitted(call.attrs["body"], [*states, *slices], call.captures, carried)
+        return {**call.attrs, "body": body}
+
 
 class SequenceMap(Control):
     """A body on each element of a sequence, its results collected in sequences."""
+
+    @classmethod
+    def refit(cls, call: Call) -> Mapping[str, Any]:
+        elements = [element(_given(call, i)) for i in range(len(call.inputs))]
+        return {**call.attrs, "body": refitted(call.attrs["body"], elements, call.captures)}
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:

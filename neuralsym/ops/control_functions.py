@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralsym.core.body import Traced, close, common_type, parameter_names, retyped, trace
+from neuralsym.core.body import Traced, close, parameter_names, refitted, trace
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import constant
 from neuralsym.core.registry import apply
@@ -74,7 +74,7 @@ def loop(
     traced = _renamed(traced, ["i", "condition"], body, 1)
     _check_count(traced, 1 + len(states), "loop", where)
     (graph,), captures = close([traced])
-    graph = _settled(graph, head, states, 1, where)
+    graph = _settled(traced, graph, captures, slice(2, 2 + len(states)), 1)
     inputs = [_whole(max_trips), _flag(condition), *states]
     count = len(graph.outputs) - 1
     if count == 0:
@@ -117,7 +117,7 @@ def scan(
     traced = trace(body, types, "the body of scan", where)
     _check_count(traced, len(states), "scan", where)
     (graph,), captures = close([traced])
-    graph = _settled(graph, [], states, 0, where)
+    graph = _settled(traced, graph, captures, slice(0, len(states)), 0)
     attrs = {
         "body": graph,
         "num_scan_inputs": len(scanned),
@@ -196,25 +196,14 @@ def _check_count(traced: Traced, least: int, function: str, where: Where | None)
 
 
 def _settled(
-    graph: Graph, head: Sequence[Type], states: Sequence[Symbol], first: int, where: Where | None
+    traced: Traced, graph: Graph, captures: Sequence[Symbol], states: slice, results: int
 ) -> Graph:
-    """The body with states of types that hold in every trip: changing sizes become unknown."""
-    types = [s.type for s in states]
-    while True:
-        wider: list[Type] = []
-        results = graph.outputs[first : first + len(types)]
-        for i, (type_, symbol) in enumerate(zip(types, results, strict=True)):
-            both = common_type(type_, symbol.type)
-            if both is None:
-                raise TypeMismatch(
-                    f"state {i} begins as {type_} and becomes {symbol.type}: it must keep its "
-                    f"number type; use ops.cast{at_line(where)}"
-                )
-            wider.append(both)
-        if wider == types:
-            return graph
-        types = wider
-        graph = retyped(graph, [*head, *types])
+    """The body with states of types that hold in every trip; an error names the user's line."""
+    types = [s.type for s in traced.parameters]
+    try:
+        return refitted(graph, types, captures, states, results)
+    except TypeMismatch as error:
+        raise TypeMismatch(f"{traced.title}: {error}{at_line(traced.where)}") from None
 
 
 CONTROL_FUNCTIONS: dict[str, Callable[..., Any]] = {

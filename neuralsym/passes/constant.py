@@ -22,8 +22,10 @@ from neuralsym.errors import ExecutionError, NoKernel
 from neuralsym.ops.evaluate import evaluate
 from neuralsym.passes.derived import Derived
 
-LARGEST = 1 << 24
-"""Results of more elements are folded only if they are no larger than what they are made of."""
+EAGER = 1 << 16
+"""Up to so many elements are computed while folding; more are left until they are needed."""
+LARGEST = 1 << 28
+"""Larger results are folded only if they are no larger than what they are made of."""
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -40,7 +42,8 @@ def _folded(node: Node, inputs: tuple[Symbol | None, ...]) -> Sequence[Symbol] |
         return None
     sources = [stored(s) for s in inputs if s is not None]
     same = rebuild(node, inputs)
-    if all(t.is_drawn for t in sources) and sum(t.size for t in sources) <= LARGEST:
+    small = all(t.is_drawn for t in sources) and sum(t.size for t in sources) <= EAGER
+    if small and all(_elements(s) <= EAGER for s in node.outputs):
         try:
             values = evaluate(same, [None if s is None else stored(s).value for s in inputs])
         except (ExecutionError, NoKernel):
@@ -88,10 +91,13 @@ def _worth_it(node: Node, inputs: Sequence[Symbol | None]) -> bool:
     """Whether the results are tensors of a size that a program may hold."""
     if not inputs or not all(isinstance(s.type, TensorType) for s in node.outputs):
         return False
-    limit = max(LARGEST // 64, sum(stored(s).size for s in inputs if s is not None))
-    for symbol in node.outputs:
-        if symbol.tensor.is_static:
-            size = int(np.prod([d for d in symbol.shape or () if isinstance(d, int)], dtype=object))
-            if size > min(limit, LARGEST * 16):
-                return False
-    return True
+    limit = max(LARGEST, sum(stored(s).size for s in inputs if s is not None))
+    return all(_elements(s) <= limit for s in node.outputs)
+
+
+def _elements(symbol: Symbol) -> int:
+    """The number of elements, as far as the shape tells."""
+    count = 1
+    for size in symbol.shape or ():
+        count *= size if isinstance(size, int) else 1
+    return count

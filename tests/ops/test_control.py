@@ -227,11 +227,27 @@ def test_map_goes_into_bodies() -> None:
 def test_replacing_what_a_body_captures() -> None:
     graph = everything()
     made = graph.replace({graph["x"]: ops.variable("x", (2, 3))})
-    # The body was traced for any N: what it gives may have another size, as far as it tells.
-    assert str(made["last"].type) == "float32[?, 3]"
+    assert str(made["last"].type) == "float32[2, 3]"
     (node,) = made.find("Loop")
     assert made["x"] in node.captures
     made.check()
+
+
+def test_a_body_follows_the_known_values_of_its_captures() -> None:
+    x, c = ops.variable("x", (2, 3)), ops.variable("c", (), "bool")
+    z = ops.variable("z", (6,))
+    shape = ops.shape(x)
+    y = ops.if_(c, lambda: ops.reshape(z, shape), lambda: ops.reshape(z, shape))
+    assert y.shape == (2, 3)
+    graph = Graph(y)
+    for size, expected in ((3, "float32[3, 2]"), ("M", "float32[M, 2]")):
+        other = ops.shape(ops.variable("other", (size, 2)))
+        made = graph.replace({shape: other})
+        assert str(made.outputs[0].type) == expected
+        made.check()
+    unknown = ops.variable("sizes", (2,), "int64")
+    made = graph.replace({shape: unknown})
+    assert str(made.outputs[0].type) == "float32[?, ?]"
 
 
 def test_a_weight_by_its_name_in_the_body_and_outside() -> None:
