@@ -83,7 +83,7 @@ class Style:
         return chain(average, self.conv(filters, 1))
 
 
-TORCHVISION = Style(True, True, initializers.truncated_normal(0.0, 0.1), "standard")
+TORCHVISION = Style(True, True, "he_normal", "standard")
 KERAS = Style(False, False, "glorot_uniform", "glorot_uniform")
 
 

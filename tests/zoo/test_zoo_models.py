@@ -1,0 +1,169 @@
+"""The zoo's networks: exact counts, options, files, and answers that depend on the input."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+
+from neuralsym import BadAttribute, Network, load, testing, zoo
+
+# Trainable parameters and batch-norm statistics as torchvision and Keras 3.15 count them.
+PARAMETERS = {
+    "resnet18": (11_689_512, 9_600),
+    "resnet34": (21_797_672, 17_024),
+    "resnet50": (25_557_032, 53_120),
+    "resnet101": (44_549_160, 105_344),
+    "resnet152": (60_192_808, 151_424),
+    "resnet50_keras": (25_583_592, 53_120),
+    "resnet101_keras": (44_601_832, 105_344),
+    "resnet152_keras": (60_268_520, 151_424),
+    "squeezenet1_0": (1_248_424, 0),
+    "squeezenet1_1": (1_235_496, 0),
+    "inception_v3": (23_834_568, 34_432),
+    "inception_v3_keras": (23_817_352, 34_432),
+    "mnist": (4_200_848, 6),
+}
+# Multiply-adds of one picture in millions, torchvision's own figures.
+MMACS = {
+    "resnet18": 1814,
+    "resnet34": 3664,
+    "resnet50": 4089,
+    "resnet101": 7801,
+    "resnet152": 11514,
+    "squeezenet1_0": 819,
+    "squeezenet1_1": 349,
+    "inception_v3": 5713,
+}
+SMALL = {"inception_v3": 75, "inception_v3_keras": 75}
+QUICK = ("resnet18", "resnet50_keras", "squeezenet1_1", "inception_v3", "mnist")
+
+
+def slow_unless_quick(names: Any) -> list[Any]:
+    return [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(names)]
+
+
+def small(name: str, **options: Any) -> Network:
+    """The network for small pictures, so that a test is quick."""
+    size = 32 if name == "mnist" else SMALL.get(name, 64)
+    return zoo.create(name, size=size, **options)
+
+
+def draw_statistics(network: Network, seed: int = 1) -> Network:
+    """Draw what batch norms hold: with gamma 1 and mean 0 a fold that drops them would pass."""
+    rng = np.random.default_rng(seed)
+    drawn: dict[str, NDArray[np.float32]] = {}
+    for name in network.weights:
+        shape = network.weights.tensor(name).shape
+        kind = name.rpartition("/")[2]
+        if kind in ("gamma", "variance"):
+            drawn[name] = rng.uniform(0.5, 1.5, shape).astype(np.float32)
+        elif kind in ("beta", "mean"):
+            drawn[name] = rng.normal(0, 0.3, shape).astype(np.float32)
+    network.load_weights(drawn, strict=False)
+    return network
+
+
+def test_the_list_is_whole() -> None:
+    assert zoo.models() == sorted(PARAMETERS)
+    assert zoo.models("squeeze*") == ["squeezenet1_0", "squeezenet1_1"]
+    assert zoo.info("resnet50_v1").name == "resnet50_keras"
+
+
+@pytest.mark.parametrize("name", sorted(PARAMETERS))
+def test_parameters_are_exact(name: str) -> None:
+    info = zoo.info(name)
+    trainable, statistics = PARAMETERS[name]
+    assert (info.trainable, info.params) == (trainable, trainable + statistics)
+
+
+@pytest.mark.parametrize("name", sorted(MMACS))
+def test_multiply_adds(name: str) -> None:
+    assert zoo.info(name).macs / 1e6 == pytest.approx(MMACS[name], abs=1.1)
+
+
+def test_counting_draws_nothing() -> None:
+    network = zoo.resnet18()
+    network.summary(lambda text: None)
+    assert not any(network.weights.tensor(n).is_drawn for n in network.weights)
+
+
+def test_an_unknown_name_lists_the_nearest() -> None:
+    with pytest.raises(BadAttribute, match="resnet50"):
+        zoo.create("resnet51")
+
+
+def test_options() -> None:
+    network = zoo.squeezenet1_1(batch=2, classes=7, size=(64, 96), softmax=True)
+    assert [str(p) for p in network.inputs] == ["input: float32[2, 3, 64, 96]"]
+    assert [str(p) for p in network.outputs] == ["probs: float32[2, 7]"]
+    result = network(np.random.default_rng(0).random((2, 3, 64, 96), np.float32))
+    np.testing.assert_allclose(result.sum(1), 1, rtol=1e-5)
+    features = zoo.resnet18(top=False, size=64)
+    assert [str(p) for p in features.outputs] == ["features: float32[N, 512, 2, 2]"]
+
+
+@pytest.mark.parametrize("options", [{"classes": 0}, {"size": 0}, {"size": (1, 2, 3)}])
+def test_options_of_nonsense(options: dict[str, Any]) -> None:
+    with pytest.raises(BadAttribute):
+        zoo.resnet18(**options)
+
+
+@pytest.mark.parametrize("name", slow_unless_quick(PARAMETERS))
+def test_answers(name: str, tmp_path: Path) -> None:
+    """Ours equals onnxruntime's, at two batch sizes, and depends on the input."""
+    network = draw_statistics(small(name))
+    rng = np.random.default_rng(0)
+    port = network.inputs[0]
+    shape = tuple(port.shape or ())[1:]
+    pictures = rng.standard_normal((3, *shape)).astype(np.float32)
+    (path,) = network.save(tmp_path / "m.onnx")
+    onnx.checker.check_model(str(path), full_check=True)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for batch in (pictures[:1], pictures):
+        (expected,) = session.run(None, {"input": batch})
+        tolerance = 1e-4 * np.abs(expected).max()
+        np.testing.assert_allclose(network(batch), expected, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(load(path)(batch), expected, rtol=0, atol=tolerance)
+    spread = np.abs(expected[0] - expected[1]).max()
+    assert np.isfinite(expected).all()
+    assert spread > 10 * tolerance, "the answer hardly depends on the input"
+
+
+@pytest.mark.parametrize("name", slow_unless_quick(PARAMETERS))
+def test_exports_are_byte_equal(name: str, tmp_path: Path) -> None:
+    digests = set()
+    for i in range(2):
+        (path,) = small(name, seed=3).save(tmp_path / f"{i}.onnx")
+        digests.add(hashlib.sha256(path.read_bytes()).hexdigest())
+    assert len(digests) == 1
+
+
+def test_the_answer_is_right_to_what_float32_allows() -> None:
+    """Against a float64 evaluation; a float32 network of this depth keeps some six digits."""
+    network = draw_statistics(zoo.resnet18(size=32, classes=10))
+    x = np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)
+    exact = testing.reference_outputs(in_float64(network), {"input": x.astype(np.float64)}, "onnx")
+    (expected,) = exact.values()
+    np.testing.assert_allclose(network(x), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def in_float64(network: Network) -> Network:
+    """The same network in float64."""
+    from neuralsym.engines import onnx as engine
+
+    model = engine.of_symbolic(network.model)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            array = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    del model.graph.value_info[:]
+    return load(model)

@@ -1,0 +1,75 @@
+"""Pictures in, classes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from neuralsym import FormatError, ShapeMismatch, load, zoo
+from neuralsym.zoo import Preprocessing
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("torch", [(1 - 0.485) / 0.229, (0.2 - 0.456) / 0.224, (0 - 0.406) / 0.225]),
+        ("tf", [1.0, -0.6, -1.0]),
+        ("caffe", [0 - 103.939, 51 - 116.779, 255 - 123.68]),
+        ("unit", [1.0, 0.2, 0.0]),
+    ],
+)
+def test_modes(mode: str, expected: list[float]) -> None:
+    picture = np.broadcast_to(np.array([255, 51, 0], np.uint8), (4, 6, 3))
+    made = Preprocessing.of_dict(
+        {"mode": mode, "resize": 4, "size": [4, 6], "interpolation": "bilinear"}
+    )(picture)
+    assert made.shape == (1, 3, 4, 6)
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made[0, :, 1, 2], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_file_is_resized_and_cut_from_the_middle(tmp_path: Path) -> None:
+    left = np.zeros((100, 300, 3), np.uint8)
+    left[:, 100:200] = 255  # only the middle third is white
+    Image.fromarray(left).save(tmp_path / "wide.png")
+    made = zoo.preprocess("mnist")(tmp_path / "wide.png")
+    assert made.shape == (1, 3, 32, 32)
+    np.testing.assert_allclose(made[0, :, :, 4:-4], 1)
+
+
+def test_several_pictures_make_a_batch() -> None:
+    pictures = np.zeros((5, 32, 32, 3), np.uint8)
+    assert zoo.preprocess("mnist")(pictures).shape == (5, 3, 32, 32)
+    assert zoo.preprocess("mnist")([pictures[0], pictures[1]]).shape == (2, 3, 32, 32)
+
+
+def test_a_saved_network_knows_its_preprocessing(tmp_path: Path) -> None:
+    zoo.squeezenet1_1(size=64, classes=3).save(tmp_path / "m.onnx")
+    network = load(tmp_path / "m.onnx")
+    picture = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+    made = zoo.preprocess_for(network, picture)
+    np.testing.assert_array_equal(made, zoo.preprocess("squeezenet1_1").at((64, 64))(picture))
+
+
+def test_what_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "no.png").write_text("no picture")
+    with pytest.raises(FormatError, match=r"no\.png"):
+        zoo.preprocess("mnist")(tmp_path / "no.png")
+    with pytest.raises(ShapeMismatch, match="height, width, 3"):
+        zoo.preprocess("mnist")(np.zeros((3, 32, 32)))
+
+
+def test_decode() -> None:
+    (best,) = zoo.decode("mnist", [[0.0, 2.0, 1.0]], top=2)
+    assert [p.index for p in best] == [1, 2]
+    assert best[0].label == "class 1"
+    assert best[0].score == pytest.approx(np.exp(2) / (1 + np.exp(1) + np.exp(2)))
+    ((first,),) = zoo.decode(None, [[0.1, 0.9]], top=1, labels=["cat", "dog"])
+    assert (first.label, first.score) == ("dog", pytest.approx(0.9))
+    with pytest.raises(ShapeMismatch):
+        zoo.decode("mnist", [1.0, 2.0])
+    with pytest.raises(ShapeMismatch, match="1 labels for 2"):
+        zoo.decode("mnist", [[1.0, 2.0]], labels=["cat"])
