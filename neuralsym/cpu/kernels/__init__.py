@@ -19,7 +19,7 @@ MODULES = (
     "pool",
     "matmul",
     "movement",
-    "reduce", "normalise",
+    "reduce", "normalise", "resize",
     "concat",
     "batch_norm",
     "softmax",

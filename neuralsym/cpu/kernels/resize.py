@@ -1,0 +1,224 @@
+"""Resize: nearest, linear and cubic resampling, axis after axis, row-major or blocked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import isclose, prod
+
+import numpy as np
+
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.geometry import blockable
+from neuralsym.cpu.kernels.movement import copy_rows, is_settled, settled, view
+from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
+from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
+from neuralsym.cpu.templates.resize import (
+    ResizeText,
+    Sampling,
+    outer_axes,
+    resize_text,
+    tables,
+)
+from neuralsym.dtypes import NumberType
+
+CONSTANT_INPUTS = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One axis to be resampled: from `size` to `count` places by `scale`."""
+
+    axis: int
+    size: int
+    count: int
+    scale: float
+
+
+class Resize(Kernel):
+    """Axis by axis over tables made for the sizes (templates/resize.py)."""
+
+    def supports(self, step: Step) -> bool | str:
+        x = step.inputs[0]
+        assert x is not None
+        if not all(is_settled(step.input(i)) for i in CONSTANT_INPUTS):
+            return "its sizes are computed in the run"
+        if step.attr("coordinate_transformation_mode") == "tf_crop_and_resize":
+            return "no crops"
+        if step.attr("mode") == "nearest":
+            if step.attr("antialias"):
+                return "nearest has no antialias"
+            return x.dtype.itemsize <= 8 or f"no elements of {x.dtype}"
+        return x.dtype is NumberType.FLOAT32 or f"{x.name} is {x.dtype}, it takes float32"
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return [0]
+
+    def forms(self, step: Step) -> Sequence[Form]:
+        x, y = step.inputs[0], step.outputs[0]
+        width = self.target.width("float32")
+        plain = super().forms(step)
+        if x is None or width == 1 or blockable(step, [x, y]) is not True:
+            return plain
+        before, after = x.tensor.shape, y.tensor.shape
+        assert before is not None and after is not None
+        if before[:2] != after[:2]:
+            return plain
+        rest = (ROWS,) * (len(step.inputs) - 1)
+        return [*plain, Form((Take(width), *rest), (Take(width),))]
+
+    def adjust(self, step: Step) -> None:
+        for number in range(2):
+            step.need_scratch(f"part {number}", lambda sizes: self._between(step, sizes))
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        if 0 in sizes.shape(y):
+            return []
+        passes = _passes(step, sizes)
+        block = x.layout.block
+        dims = list(sizes.memory_shape(x))
+        if block:
+            dims = [*dims[:2], *sizes.shape(x)[2:], block]
+        source = Operand(x, sizes.origin(x) if x.layout.halo else 0), sizes.strides(x)
+        last = Operand(y, sizes.origin(y) if y.layout.halo else 0), sizes.strides(y)
+        if not passes:
+            return self._copied(step, sizes, dims, source, last)
+        rows = []
+        for number, each in enumerate(passes):
+            after = list(dims)
+            after[each.axis] = each.count
+            if number + 1 == len(passes):
+                target = last
+            else:
+                scratch = step.scratch[f"part {number % 2}"].buffer
+                target = Operand(scratch), row_strides(after, x.dtype.itemsize)
+            rows.append(self._row(step, each, dims, source, target))
+            dims, source = after, target
+        return rows
+
+    def _row(
+        self,
+        step: Step,
+        each: Pass,
+        dims: Sequence[int],
+        source: tuple[Operand, tuple[int, ...]],
+        target: tuple[Operand, tuple[int, ...]],
+    ) -> Row:
+        itemsize = step.outputs[0].dtype.itemsize
+        sampling, axis = _sampling(step), each.axis
+        index, weights = tables(sampling, each.size, each.count, each.scale)
+        dense = _dense(dims, axis, itemsize, target[1], source[1])
+        others = [i for i in range(dense) if i != axis]
+        outer = outer_axes(
+            *([values[i] for i in others] for values in (dims, target[1], source[1]))
+        )
+        flat = np.zeros(-(-weights.size // 2) * 2, np.float32)
+        flat[: weights.size] = weights.reshape(-1)
+        words: list[Word] = [
+            target[0],
+            source[0],
+            np.ascontiguousarray(index * source[1][axis]).reshape(-1),
+            flat.view(np.int64),
+            len(index),
+            each.count,
+            target[1][axis],
+            prod(dims[dense:]),
+        ]
+        words += [size for size, _, _ in outer]
+        words += [stride for _, stride, _ in outer] + [stride for _, _, stride in outer]
+        width = self.target.width("float32")
+        return Row(_code(ResizeText(width, itemsize, sampling.taps())), words)
+
+    def _copied(
+        self,
+        step: Step,
+        sizes: Sizes,
+        dims: Sequence[int],
+        source: tuple[Operand, tuple[int, ...]],
+        target: tuple[Operand, tuple[int, ...]],
+    ) -> Sequence[Row]:
+        """All sizes stay: the same values."""
+        ends = [
+            view(operand.buffer, dims)._replace(offset=operand.offset, strides=strides)
+            for operand, strides in (target, source)
+        ]
+        return copy_rows(self.target, ends[0], ends[1], dims, sizes.workers)
+
+    def _between(self, step: Step, sizes: Sizes) -> int:
+        """Bytes of the largest tensor between two passes."""
+        x = step.inputs[0]
+        assert x is not None
+        dims = list(sizes.shape(x))
+        if x.layout.block:
+            dims[1] = -(-dims[1] // x.layout.block) * x.layout.block
+        largest = 0
+        if 0 in sizes.shape(step.outputs[0]):
+            return 0
+        for each in _passes(step, sizes)[:-1]:
+            dims[each.axis] = each.count
+            largest = max(largest, prod(dims))
+        return largest * x.dtype.itemsize
+
+
+def _dense(dims: Sequence[int], axis: int, itemsize: int, *strides: Sequence[int]) -> int:
+    """The first of the last axes whose elements follow each other without gaps everywhere."""
+    first = len(dims)
+    step = itemsize
+    while first > axis + 1 and all(s[first - 1] == step for s in strides):
+        first -= 1
+        step *= dims[first]
+    return first
+
+
+@cache
+def _code(text: ResizeText) -> Code:
+    return Code(f"resize {text.taps} taps", "resize", resize_text(text, "resize"))
+
+
+def _sampling(step: Step) -> Sampling:
+    return Sampling(
+        step.attr("mode"),
+        step.attr("coordinate_transformation_mode"),
+        step.attr("nearest_mode"),
+        step.attr("cubic_coeff_a"),
+        bool(step.attr("exclude_outside")),
+        bool(step.attr("antialias")),
+    )
+
+
+def _passes(step: Step, sizes: Sizes) -> list[Pass]:
+    """The axes that change; those that shrink first, and of those that grow the last first."""
+    x, y = step.inputs[0], step.outputs[0]
+    assert x is not None
+    before, after = sizes.shape(x), sizes.shape(y)
+    made = [
+        Pass(axis, before[axis], after[axis], scale)
+        for axis, scale in _scales(step, sizes, before, after)
+        if not (isclose(scale, 1.0) and before[axis] == after[axis])
+    ]
+    return sorted(made, key=lambda p: (p.count > p.size, p.axis if p.count < p.size else -p.axis))
+
+
+def _scales(
+    step: Step, sizes: Sizes, before: Sequence[int], after: Sequence[int]
+) -> Iterator[tuple[int, float]]:
+    rank = len(before)
+    axes = [a % rank for a in step.attr("axes") or range(rank)]
+    scales = settled(step, 2, sizes)
+    if scales:
+        yield from zip(axes, map(float, scales), strict=True)
+        return
+    wanted = settled(step, 3, sizes) or []
+    ratios = [size / before[a] for a, size in zip(axes, wanted, strict=True)]
+    policy = step.attr("keep_aspect_ratio_policy")
+    if policy != "stretch":
+        ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(axes)
+    yield from zip(axes, ratios, strict=True)
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    library.kernel("Resize", name="resize")(Resize)

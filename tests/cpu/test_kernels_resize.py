@@ -1,0 +1,130 @@
+"""Resize against ONNX's reference evaluator, in both layouts and every mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx.reference.ops.op_resize import Resize
+from run_graph import compiled, computed, fed, kernels, run
+
+from neuralsym import ops
+
+EPS = 2.0**-24
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+)
+ATTRIBUTES = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "half_pixel",
+    "nearest_mode": "round_prefer_floor",
+    "cubic_coeff_a": -0.75,
+    "exclude_outside": 0,
+    "antialias": 0,
+    "keep_aspect_ratio_policy": "stretch",
+    "extrapolation_value": 0.0,
+    "axes": None,
+}
+
+
+def expected(x, scales=None, sizes=None, **attributes):
+    node = Resize.__new__(Resize)
+    kinds = {**ATTRIBUTES, **attributes}
+    (made,) = Resize._run(node, x, None, scales, sizes, **kinds)
+    return made
+
+
+@st.composite
+def cases(draw):
+    spatial = draw(st.integers(1, 3))
+    shape = (draw(st.integers(1, 2)), draw(st.integers(1, 3)))
+    shape += tuple(draw(st.integers(1, 9)) for _ in range(spatial))
+    kinds = {
+        "mode": draw(st.sampled_from(["nearest", "linear", "cubic"])),
+        "coordinate_transformation_mode": draw(st.sampled_from(COORDINATES)),
+        "nearest_mode": draw(
+            st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+        ),
+        "exclude_outside": draw(st.integers(0, 1)),
+    }
+    if kinds["mode"] != "nearest":
+        kinds["antialias"] = draw(st.integers(0, 1))
+    if kinds["mode"] != "cubic":
+        kinds["exclude_outside"] = 0
+    if draw(st.booleans()):
+        # Other ratios round to just beside whole positions, where the reference errs by a place.
+        sizes = [*shape[:2], *(n * draw(st.integers(1, 5)) for n in shape[2:])]
+        return shape, {"sizes": np.array(sizes, np.int64)}, kinds
+    few = st.sampled_from([0.5, 0.6, 1.0, 2.0, 2.5, 4.0])
+    scales = [1.0, 1.0, *(draw(few) for _ in range(spatial))]
+    if any(int(n * np.float32(s)) == 0 for n, s in zip(shape, scales, strict=True)):
+        scales = [1.0, 1.0, *[2.0] * spatial]
+    return shape, {"scales": np.array(scales, np.float32)}, kinds
+
+
+@settings(max_examples=120)
+@given(cases(), st.integers(1, 2))
+def test_all_modes(case, threads):
+    shape, target, kinds = case
+    x = np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+    scales, sizes = target.get("scales"), target.get("sizes")
+    y = ops.resize(fed("x", x), None, scales, sizes, **kinds)
+    found = run(y, {"x": x}, threads)
+    wanted = expected(x, scales, sizes, **kinds)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, atol=64 * EPS * np.abs(x).max())
+
+
+def test_axes_and_aspect_ratio(rng):
+    x = rng.normal(size=(2, 5, 6, 3)).astype(np.float32)
+    for policy in ("stretch", "not_larger", "not_smaller"):
+        sizes = np.array([7, 12], np.int64)
+        kinds = {"mode": "linear", "keep_aspect_ratio_policy": policy, "axes": [1, 2]}
+        y = ops.resize(fed("x", x), None, None, sizes, **kinds)
+        found = run(y, {"x": x}, kernel="resize")
+        wanted = expected(x, None, sizes, **kinds)
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "int64", "bool"])
+def test_nearest_of_any_type(dtype, rng):
+    x = rng.integers(0, 2, (1, 3, 5, 19)).astype(dtype)
+    y = ops.resize(fed("x", x), None, [1, 1, 2, 3])
+    found = run(y, {"x": x}, kernel="resize")
+    np.testing.assert_array_equal(found, x.repeat(2, 2).repeat(3, 3))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("channels", [16, 20])
+def test_between_convolutions(channels, mode, threads, rng):
+    x = rng.normal(size=(2, 3, 7, 6)).astype(np.float32)
+    w = rng.normal(size=(channels, 3, 3, 3)).astype(np.float32)
+    v = np.zeros((channels, channels, 3, 3), np.float32)
+    v[np.arange(channels), np.arange(channels), 1, 1] = 1
+    maps = ops.conv(fed("x", x), w, pads=[1] * 4)
+    large = ops.resize(maps, None, [1, 1, 2, 1.5], mode=mode)
+    cell = compiled(ops.conv(large, v, pads=[1] * 4), threads)
+    names = kernels(cell)
+    at = names.index("resize")
+    assert "reorder" not in (names[at - 1], names[at + 1]), names
+    first = run(maps, {"x": x})
+    wanted = expected(first, np.array([1, 1, 2, 1.5], np.float32), mode=mode)
+    limit = 1e-5 * np.abs(wanted).max()
+    np.testing.assert_allclose(computed(cell, {"x": x})[0], wanted, atol=limit)
+
+
+def test_another_size_needs_no_other_kernel(rng):
+    x = fed("x", np.zeros((1, 3, 4, 4), np.float32), ("N", 3, "H", "W"))
+    cell = compiled(ops.resize(x, None, [1, 1, 2, 2], mode="linear"))
+    made = set(cell._codes)
+    for shape in ((2, 3, 5, 7), (1, 3, 1, 1), (3, 3, 30, 2)):
+        value = rng.normal(size=shape).astype(np.float32)
+        wanted = expected(value, np.array([1, 1, 2, 2], np.float32), mode="linear")
+        np.testing.assert_allclose(computed(cell, {"x": value})[0], wanted, atol=1e-5)
+    assert set(cell._codes) == made
