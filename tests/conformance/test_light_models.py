@@ -22,17 +22,13 @@ from neuralsym.engines import onnx as engine
 
 FOLDER = Path(onnx.backend.test.__file__).parent / "data" / "light"
 CASES = {case.name: case for case in collect_testcases() if case.url and "/light_" in case.url}
-QUICK = ("test_squeezenet", "test_shufflenet")
-"""Run by default; the others take seconds each and are marked slow."""
 
 
 def test_all_nine_are_here() -> None:
     assert len(CASES) == 9
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(CASES)]
-)
+@pytest.mark.parametrize("name", sorted(CASES))
 def test_light_model(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path = FOLDER / f"light_{case.model_name.removeprefix('light_')}.onnx"
