@@ -6,7 +6,7 @@ of what they keep. Everything is iterative: depth is no limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -324,6 +324,20 @@ class Graph:
             self.updates,
             keep=Kept(keep, {}, self.scope_names),
             output_names=aliases,
+        )
+
+    def without_inputs(self, inputs: Container[Symbol]) -> Graph:
+        """The graph without some inputs, which nothing in it may use."""
+        kept = [s for s in self.inputs if s not in inputs]
+        if len(kept) == len(self.inputs):
+            return self
+        return Graph(
+            self.outputs,
+            kept,
+            self.name,
+            self.updates,
+            keep=Kept(self.names, {}, self.scope_names),
+            output_names=self.aliases,
         )
 
     def with_weights(self, values: Mapping[str, Tensor]) -> Graph:

@@ -205,12 +205,14 @@ def _lift(
 
 
 def _converted(tensor: Tensor, target: NumberType) -> Any:
-    """A number in another type that can hold it: 0.5 is no int64, 300 no uint8, 1j no float."""
+    """A number in another type that can hold it: 2.0 is no int64, 300 no uint8, 1j no float."""
     own, value = tensor.dtype, tensor.value
     if NumberType.STRING in (own, target) or (
         own.startswith("complex") and not target.startswith("complex")
     ):
         return None
+    if own.is_float and not (target.is_float or target.startswith("complex")):
+        return None  # a float means real arithmetic, even where it happens to be whole
     cast = value.astype(target.numpy)
     if target.is_float or target.startswith("complex"):
         return cast

@@ -20,7 +20,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 from neuralsym.ops.base import Elementwise
 from neuralsym.passes.fused import Calculate
-from neuralsym.passes.numbers import number_of
+from neuralsym.passes.numbers import number_of, simplified
 
 MOST_FUNCTIONS = 64
 """Longer expressions take the compiler more than linear time."""
@@ -164,7 +164,7 @@ def _calculate(group: _Group, new: Mapping[Symbol, Symbol]) -> Symbol:
         own = _expression(node)
         assert own is not None
         values[node.outputs[0]] = substitute(own, operands)
-    attrs = {"expr": values[root.outputs[0]], "dtype": root.outputs[0].dtype}
+    attrs = {"expr": simplified(values[root.outputs[0]]), "dtype": root.outputs[0].dtype}
     return Node(
         Calculate,
         tuple(new.get(s, s) for s in inputs),

@@ -26,7 +26,7 @@ from neuralsym.errors import acting_for
 from neuralsym.ops.base import Elementwise
 from neuralsym.passes.derived import derived_weight
 from neuralsym.passes.fused import FusedConv, FusedMatMul
-from neuralsym.passes.numbers import number_of
+from neuralsym.passes.numbers import number_of, simplified
 
 MOST_FUNCTIONS = 64
 
@@ -167,7 +167,7 @@ class _Chain:
         bias = inputs[2] if len(inputs) > 2 else None
         attrs: dict[str, Any] = {}
         if isinstance(self.activation, Expr) and not self.plain:
-            attrs["activation"] = self.activation
+            attrs["activation"] = simplified(self.activation)
         if self.root.op_type == "Conv":
             bias = self._summed(bias, 1.0)
             attrs = {**self.root.attrs, **attrs}

@@ -14,6 +14,7 @@ from neuralsym.core.graph import Graph
 from neuralsym.errors import BadAttribute
 from neuralsym.passes.batch_norm import fold_batch_norm
 from neuralsym.passes.canonical import CANONICAL
+from neuralsym.passes.captures import own_weights, settle_captures
 from neuralsym.passes.constant import fold_constants
 from neuralsym.passes.cse import share_common
 from neuralsym.passes.dead import drop_dead
@@ -65,6 +66,7 @@ SIMPLIFY = (
     _rules("canonical", CANONICAL),
     _plain("cse", share_common),
     _plain("dead", drop_dead),
+    _plain("captures", settle_captures),
 )
 FUSE = (
     _plain("epilogue", fuse_epilogues),
@@ -72,8 +74,10 @@ FUSE = (
 )
 
 O0: tuple[Pass, ...] = ()
+OWN_WEIGHTS = (_plain("own_weights", own_weights),)
+
 O1: tuple[Pass, ...] = SIMPLIFY
-O2: tuple[Pass, ...] = SIMPLIFY + FUSE
+O2: tuple[Pass, ...] = OWN_WEIGHTS + SIMPLIFY + FUSE
 
 
 def optimise(
@@ -95,27 +99,30 @@ def optimise(
         raise BadAttribute(f"optimisation level {level!r} is none of 0, 1, 2")
     names = [p.name for p in O2]
     added: dict[str, list[Pass]] = {}
-    for change, before in transformers:
-        if before and before not in names:
-            raise BadAttribute(f"no pass is called {before!r}: they are {', '.join(names)}")
+    for change, place in transformers:
+        if place and place not in names:
+            raise BadAttribute(f"no pass is called {place!r}: they are {', '.join(names)}")
         title = getattr(change, "__name__", type(change).__name__)
-        added.setdefault(before, []).append(_plain(title, change))
+        added.setdefault(place, []).append(_plain(title, change))
     for extra in added.get("", ()):
         graph = extra(graph, trace)
     if level == 0:
         return graph
-    for _ in range(MOST_ROUNDS):
-        before_round = graph
-        if trace is not None:
-            trace.refused.clear()  # what still stands is told by the last round
-        for each in SIMPLIFY:
+
+    def run(graph: Graph, passes: Sequence[Pass]) -> Graph:
+        for each in passes:
             for extra in added.pop(each.name, ()):
                 graph = extra(graph, trace)
             graph = each(graph, trace)
-        if graph is before_round:
+        return graph
+
+    if level == 2:
+        graph = run(graph, OWN_WEIGHTS)
+    for _ in range(MOST_ROUNDS):
+        if trace is not None:
+            trace.refused.clear()  # what still stands is told by the last round
+        before = graph
+        graph = run(graph, SIMPLIFY)
+        if graph is before:
             break
-    for each in FUSE if level == 2 else ():
-        for extra in added.pop(each.name, ()):
-            graph = extra(graph, trace)
-        graph = each(graph, trace)
-    return graph
+    return run(graph, FUSE) if level == 2 else graph

@@ -364,7 +364,13 @@ def test_numbers_and_arrays_take_the_type_of_their_partner() -> None:
     assert (x + np.float64(0.5)).dtype == "float32"
     assert (i + 2).dtype == (2 // i).dtype == "int64"
     assert (u + 200).dtype == "uint8"
-    for bad in (lambda: i + 0.5, lambda: u + 300, lambda: u - (-1), lambda: x + 1j):
+    for bad in (
+        lambda: i + 0.5,
+        lambda: i * 2.0,
+        lambda: u + 300,
+        lambda: u - (-1),
+        lambda: x + 1j,
+    ):
         with pytest.raises(TypeMismatch, match="no value of"):
             bad()
     with pytest.raises(TypeMismatch, match=r"array\.astype"):

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pass_checks import assert_same, drawn, ops_of
+from pass_checks import assert_same, drawn, ops_of, run
 
 from neuralsym import ops
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import make_weight
+from neuralsym.core.scalar import Expr, argument
 from neuralsym.core.tensor import Tensor
+from neuralsym.core.text import expression_text
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import BadAttribute
 from neuralsym.passes.canonical import CANONICAL
@@ -19,6 +21,7 @@ from neuralsym.passes.constant import fold_constants
 from neuralsym.passes.cse import share_common
 from neuralsym.passes.dead import drop_dead
 from neuralsym.passes.identity import DROP_IDENTITIES
+from neuralsym.passes.numbers import simplified
 from neuralsym.passes.pad import FOLD_PADS
 from neuralsym.passes.pipeline import optimise
 from neuralsym.rewrite.driver import Trace, rewrite
@@ -293,3 +296,43 @@ def test_every_pass_is_checked_when_asked(monkeypatch: pytest.MonkeyPatch) -> No
     x = ops.variable("x", (3,))
     made = optimise(Graph(ops.identity(ops.relu(x)) * 2.0))
     assert ops_of(made) == ["Calculate"]
+
+
+def test_bodies_hold_the_weights_that_they_use() -> None:
+    x, c = ops.variable("x", ("N", 3)), ops.variable("c", (), "bool")
+    unused = ops.variable("unused", (3,))
+    w = make_weight(Tensor.of(np.eye(3, dtype=np.float32)), name="w")
+
+    def inner() -> Any:
+        return ops.if_(c, lambda: x @ w, lambda: x + ops.cast(ops.size(unused), "float32"))
+
+    graph = Graph(ops.if_(c, inner, lambda: x), [x, c, unused])
+    made = optimise(graph, 2).check()
+    (node,) = made.find("If")
+    assert set(node.captures) == {made["x"], made["c"]}
+    assert made.weights == ()
+    assert "weight w" in str(made)
+    feed = {
+        "x": np.ones((2, 3), np.float32),
+        "c": np.array(True),
+        "unused": np.zeros(3, np.float32),
+    }
+    np.testing.assert_array_equal(run(made, feed)[0], run(graph, feed)[0])
+
+
+@pytest.mark.parametrize(
+    ("expr", "text"),
+    [
+        (argument(0) * 1.0, "x0"),
+        (argument(0) / 1.0 - 0.0, "x0"),
+        (argument(0) + 0.0, "add(x0, 0.0)"),
+        (-0.0 + argument(0), "x0"),
+        (0.0 - argument(0), "sub(0.0, x0)"),
+        (argument(0) * 1 + argument(1), "add(x0, x1)"),
+        (1.0 / argument(0), "div(1.0, x0)"),
+    ],
+)
+def test_literals_that_change_nothing_go(expr: Any, text: str) -> None:
+    made = simplified(expr)
+    assert isinstance(made, Expr)
+    assert expression_text(made) == text
