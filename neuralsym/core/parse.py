@@ -22,7 +22,7 @@ from neuralsym.core.op import OPS, Op, find_op
 from neuralsym.core.registry import apply, load_operators
 from neuralsym.core.scalar import Expr, Scalar
 from neuralsym.core.schema import AttributeSpec
-from neuralsym.core.symbol import Node, Symbol, output_name
+from neuralsym.core.symbol import Node, OutputNames, Symbol, output_name
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import MapType, OptionalType, SequenceType, TensorType, Type, as_shape
 from neuralsym.dtypes import NumberType, number_type
@@ -152,7 +152,10 @@ class _Body:
             attrs[attribute] = _Body(inner.name()).read(line.inner)
         made = apply(op, inputs, attrs, outputs=len(results), captures=captures)
         symbols = _declared(reader, made, [type_ for _, type_ in results])
-        for (name, _), symbol in zip(results, symbols, strict=True):
+        names = [name for name, _ in results]
+        if any(n != output_name(names[0], i) for i, n in enumerate(names)):
+            names[0] = OutputNames.of(names[0], tuple(names[1:]))
+        for name, symbol in zip(names, symbols, strict=True):
             self._define(reader, name, symbol)
 
     def _operands(self, reader: _Reader) -> tuple[list[Symbol | None], tuple[Symbol, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from neuralsym.ops.values import compute
 ANY: frozenset[str] = frozenset()
 """As a formal's allowed types: all of them."""
 MANY = 2**31 - 1
+_PLAIN: WeakKeyDictionary[Node, Node] = WeakKeyDictionary()
+"""The Conv of each FusedConv that was evaluated: its evaluator is made once."""
 _RESULT = (Formal("Y", "single", "T", ANY),)
 
 
@@ -124,10 +127,10 @@ class FusedConv(Op):
 
     @classmethod
     def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
-        conv_op = find_op("Conv")
-        plain = Node(
-            conv_op, node.inputs[:3], without_epilogue(node.attrs), (node.outputs[0].type,)
-        )
+        plain = _PLAIN.get(node)
+        if plain is None:
+            attrs, types = without_epilogue(node.attrs), (node.outputs[0].type,)
+            plain = _PLAIN[node] = Node(find_op("Conv"), node.inputs[:3], attrs, types)
         (value,) = evaluate(plain, values[:3])
         return [_finished(node, value, values)]
 

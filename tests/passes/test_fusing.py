@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from pass_checks import assert_same, drawn, ops_of
@@ -200,3 +204,17 @@ def test_the_whole_pipeline_on_a_residual_net(rng: np.random.Generator) -> None:
     assert set(ops_of(plain)) == {"Conv", "Swish", "Add", "Relu"}
     assert_same(graph, plain, rng, scale=4)
     assert optimise(graph, 0) is graph
+
+
+def test_fused_graphs_pickle_into_another_process(rng: np.random.Generator) -> None:
+    graph = optimise(drawn(f"{HEAD}c = Conv(x, w)\na = Tanh(c)\ny = Mul(a, z)\noutput y", rng))
+    program = (
+        "import pickle, sys; g = pickle.loads(sys.stdin.buffer.read());"
+        "from neuralsym.core.scalar import apply, argument;"
+        "e = g.find('FusedConv')[0].attrs['activation'];"
+        "assert {e: 1}[apply('tanh', argument(0))] == 1; print(g)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=pickle.dumps(graph), capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == str(graph)
