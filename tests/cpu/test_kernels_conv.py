@@ -56,7 +56,17 @@ def exact_conv(x, w, b, groups, strides, dilations, pads):
 
 GROUPS = (
     *((1, 3, 16), (1, 1, 5), (1, 17, 20), (1, 32, 48), (2, 16, 16), (1, 4, 100)),
-    *((5, 1, 1), (32, 1, 1), (3, 2, 4), (1, 64, 33), (40, 1, 1), (2, 32, 16), (8, 4, 4), (6, 1, 2)),
+    *(
+        (5, 1, 1),
+        (32, 1, 1),
+        (3, 2, 4),
+        (1, 64, 33),
+        (40, 1, 1),
+        (2, 32, 16),
+        (8, 4, 4),
+        (3, 24, 20),
+        (3, 24, 20),
+    ),
 )
 """Groups, input channels of a group, outputs of a group."""
 
@@ -225,3 +235,29 @@ def test_a_chain_stays_blocked_with_padding_between():
     inner, _ = exact_conv(x, ws[0], None, 1, (2, 2), (1, 1), (0,) * 4)
     exact, size = exact_conv(np.maximum(inner, 0), ws[1], None, 1, (1, 1), (1, 1), (1,) * 4)
     close(got, exact, size + 1, terms=300)
+
+
+@pytest.mark.parametrize("expr", [None, s.maximum(X, 0), s.sigmoid(X)])
+@pytest.mark.parametrize("residual", [False, True])
+def test_groups_that_fill_no_vectors_are_padded(expr, residual):
+    case = {
+        "batch": 2,
+        "groups": 3,
+        "each": 20,
+        "outputs": 72,
+        "kernel": [3, 3],
+        "size": [7, 9],
+        "bias": True,
+        "attrs": {"group": 3, "strides": [1, 1], "dilations": [1, 1], "pads": [1, 1, 1, 1]},
+    }
+    x, w, b = arrays_of(case)
+    exact, size = exact_of(case, x, w, b)
+    z = np.random.default_rng(1).standard_normal(exact.shape).astype(np.float32)
+    attrs = {**case["attrs"], "activation": expr}
+    arrays = [x, w, b, z] if residual else [x, w, b]
+    (got,) = run_op(FusedConv, arrays, attrs, stored=(1, 2), kernel="conv of padded groups")
+    if residual:
+        exact, size = exact + z, size + abs(z)
+    if expr is not None:
+        exact = np.maximum(exact, 0) if expr.function == "max" else 1 / (1 + np.exp(-exact))
+    close(got, exact, size + 1, terms=terms(w))

@@ -1,6 +1,7 @@
 """Conv and FusedConv on the SIMD templates: dense, grouped and depthwise, in blocks of channels.
 
-What the templates do not take (other types, groups that do not fill vectors) goes to `conv_loop`.
+Groups that fill no whole vectors are padded in `conv_groups`; what the templates do not take at all
+(other types, weights of a run) goes to `conv_loop`.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class BlockedConv(Kernel):
         )
         batch = sizes.shape(x)[0]
         words = conv_words(plan, addresses, batch, tables, source, target, beside)
-        return [*before, Row(_code(plan.text), words)]
+        return [*before, Row(conv_code(plan.text), words)]
 
     def _plan(
         self, step: Step, shape: ConvShape, source: Plane, target: Plane, beside: Plane | None
@@ -200,12 +201,15 @@ def shape_of(step: Step, sizes: Sizes) -> ConvShape:
 
 
 @lru_cache(maxsize=1024)
-def _code(text: ConvText) -> Code:
+def conv_code(text: ConvText) -> Code:
+    """The kernel of a text; equal texts give the same Code."""
     return Code("depthwise conv" if text.depthwise else "conv", "conv", conv_text(text, "conv"))
 
 
 def register(library: Library) -> None:
     """Enter the kernels of this module, the general one to be tried last."""
-    for kernel in (ConvLoop, BlockedConv):
+    from neuralsym.cpu.kernels.conv_groups import PaddedGroups
+
+    for kernel in (ConvLoop, PaddedGroups, BlockedConv):
         library.kernel("Conv")(kernel)
         library.kernel("FusedConv", domain=OWN)(kernel)

@@ -38,7 +38,7 @@ def move(width: int, source: Buffer, target: Buffer, sizes: Sizes) -> Row:
     if kind is None or source.dtype.itemsize != 4:
         return _elements(here, there, addresses, sizes.shape(source)[0], source.dtype.itemsize)
     words = reorder_words(kind, *addresses, sizes.shape(source)[0], here, there, clear=False)
-    return Row(_code(ReorderText(width, kind)), words)
+    return Row(reorder_code(ReorderText(width, kind)), words)
 
 
 def _move(source: Plane, target: Plane, width: int) -> Move | None:
@@ -52,7 +52,8 @@ def _move(source: Plane, target: Plane, width: int) -> Move | None:
 
 
 @lru_cache(maxsize=16)
-def _code(text: ReorderText) -> Code:
+def reorder_code(text: ReorderText) -> Code:
+    """The kernel of a text; equal texts give the same Code."""
     return Code(f"reorder {text.move}", "reorder", reorder_text(text, "reorder"))
 
 
