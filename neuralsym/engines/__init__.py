@@ -19,8 +19,8 @@ class Engine(Protocol[Format]):
     def to_symbolic(self, model: Format) -> Graph:
         """The graph of the engine's own form; FormatError where the format is write-only."""
 
-    def save(self, model: Format, path: str | PathLike[str]) -> None:
-        """Write a file, to a temporary name first."""
+    def save(self, model: Format, path: str | PathLike[str]) -> object:
+        """Write a file, to a temporary name first; may give the paths written."""
 
     def load(self, path: str | PathLike[str]) -> Format:
         """Read a file."""

@@ -41,6 +41,13 @@ SETTINGS = {
     "GroupNormalization": (),
     "LRN": (),
     "Resize": (1, 2, 3),
+    "GatherND": (),
+    "GatherElements": (),
+    "ScatterND": (),
+    "ScatterElements": (),
+    "OneHot": (1,),
+    "Trilu": (1,),
+    "ConstantOfShape": (0,),
 }
 HOST = ("tf_crop_and_resize", "crop_and_resize")
 """Cases that are left to the host."""

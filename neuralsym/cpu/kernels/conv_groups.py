@@ -102,9 +102,13 @@ class PaddedGroups(Kernel):
             activation=activation,
         )
         key = f"{plan.vectors}"
-        weights = step.pack(
-            f"weights{key}", lambda: pack_conv_weights(_padded(step, W, plan.shape), plan)
-        )
+
+        def packed() -> NDArray[Any]:
+            kernel = _padded(step, W, plan.shape)
+            assert kernel is not None
+            return pack_conv_weights(kernel, plan)
+
+        weights = step.pack(f"weights{key}", packed)
         bias = step.pack("bias", lambda: pack_conv_bias(_padded(step, B, plan.shape), plan))
         source = Operand(step.scratch["source"].buffer)
         target = Operand(step.scratch["target"].buffer)

@@ -1,0 +1,262 @@
+"""Gathers and scatters by tuples and by elements, one-hot vectors, triangles, filled tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+
+import numpy as np
+
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.movement import View, copy_rows, is_settled, settled, view
+from neuralsym.cpu.library import Kernel, Library
+from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
+from neuralsym.cpu.templates.indexed import (
+    DEPTH,
+    Combine,
+    IndexedText,
+    elements_text,
+    one_hot_text,
+    triangle_text,
+    tuples_text,
+)
+from neuralsym.cpu.templates.lanes import COMPUTED
+from neuralsym.dtypes import NumberType
+
+INDICES = (NumberType.INT32, NumberType.INT64)
+
+
+class Indexed(Kernel):
+    """What gathers and scatters share: data, indices, updates."""
+
+    scatters = False
+
+    def supports(self, step: Step) -> bool | str:
+        data, indices = step.inputs[:2]
+        assert data is not None and indices is not None
+        if not all(b.is_tensor for b in (data, indices)):
+            return "not a tensor of numbers"
+        if indices.dtype not in INDICES:
+            return f"its indices are {indices.dtype}"
+        combines = self.scatters and (step.attr("reduction") or "none") != "none"
+        if combines and data.dtype not in COMPUTED:
+            return f"no compiled loops over {data.dtype}"
+        return True
+
+    def adjust(self, step: Step) -> None:
+        if self.scatters:
+            step.in_place = [(0, 0)]
+
+    def text(self, step: Step) -> IndexedText:
+        data, indices = step.inputs[:2]
+        assert data is not None and indices is not None
+        combine: Combine = "none"
+        if self.scatters:
+            combine = step.attr("reduction") or "none"
+        return IndexedText(self.scatters, data.dtype, indices.dtype.itemsize, combine)
+
+    def sides(self, step: Step) -> list[Word]:
+        """The indexed tensor, the moved one, the indices."""
+        data, indices = step.inputs[:2]
+        y = step.outputs[0]
+        assert data is not None and indices is not None
+        if not self.scatters:
+            return [Operand(data), Operand(y), Operand(indices)]
+        updates = step.inputs[2]
+        assert updates is not None
+        return [Operand(y), Operand(updates), Operand(indices)]
+
+    def before(self, step: Step, sizes: Sizes) -> list[Row]:
+        """A scatter begins with a copy of the data, over itself where they share memory."""
+        if not self.scatters:
+            return []
+        data, y = step.inputs[0], step.outputs[0]
+        assert data is not None
+        shape = sizes.shape(y)
+        return copy_rows(self.target, view(y, shape), view(data, shape), shape, sizes.workers)
+
+
+class Tuples(Indexed):
+    """Slices that the tuples along the last axis of the indices name."""
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        data, indices = step.inputs[:2]
+        assert data is not None and indices is not None
+        shape, places = sizes.shape(data), sizes.shape(indices)
+        length = places[-1]
+        batch = 0 if self.scatters else step.attr("batch_dims") or 0
+        strides = row_strides(shape, data.dtype.itemsize)
+        table = np.array(
+            [
+                (n, s)
+                for n, s in zip(
+                    shape[batch : batch + length], strides[batch : batch + length], strict=True
+                )
+            ]
+            or [(0, 0)],
+            np.int64,
+        ).reshape(-1)
+        size = prod(shape[batch + length :]) * data.dtype.itemsize
+        batches, count = prod(places[:batch]), prod(places[batch:-1])
+        rows = self.before(step, sizes)
+        if batches * count * size:
+            jump = prod(shape[batch:]) * data.dtype.itemsize
+            words = [*self.sides(step), batches, count, length, size, jump, table]
+            rows.append(Row(_tuples_code(self.text(step)), words, serial=self.scatters))
+        return rows
+
+
+class GatherND(Tuples):
+    """The slices themselves."""
+
+
+class ScatterND(Tuples):
+    """The data with slices replaced or combined."""
+
+    scatters = True
+
+
+class Elements(Indexed):
+    """Elements whose place along one axis the indices name."""
+
+    def supports(self, step: Step) -> bool | str:
+        indices = step.inputs[1]
+        assert indices is not None
+        if indices.rank > DEPTH:
+            return f"its indices have more than {DEPTH} axes"
+        return super().supports(step)
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        data, indices = step.inputs[:2]
+        assert data is not None and indices is not None
+        shape, places = sizes.shape(data), sizes.shape(indices)
+        axis = step.attr("axis") % len(shape)
+        rows = self.before(step, sizes)
+        if 0 in places:
+            return rows
+        ours = list(row_strides(shape, data.dtype.itemsize))
+        stride, ours[axis] = ours[axis], 0
+        missing = DEPTH - len(places)
+        words = [*self.sides(step), shape[axis], stride]
+        # Missing axes come second, so that the first one is shared.
+        for values, fill in ((places, 1), (ours, 0), (row_strides(places, 1), 0)):
+            words += [*values[:1], *[fill] * missing, *values[1:]]
+        rows.append(Row(_elements_code(self.text(step)), words, serial=self.scatters))
+        return rows
+
+
+class GatherElements(Elements):
+    """The elements themselves."""
+
+
+class ScatterElements(Elements):
+    """The data with elements replaced or combined."""
+
+    scatters = True
+
+
+@cache
+def _tuples_code(text: IndexedText) -> Code:
+    return Code("tuples", "tuples", tuples_text(text, "tuples"))
+
+
+@cache
+def _elements_code(text: IndexedText) -> Code:
+    return Code("elements", "elements", elements_text(text, "elements"))
+
+
+class OneHot(Kernel):
+    """The "off" value everywhere, then "on" where the indices point."""
+
+    def supports(self, step: Step) -> bool | str:
+        indices = step.inputs[0]
+        assert indices is not None
+        if not is_settled(step.inputs[1]):
+            return "its depth is computed in the run"
+        return indices.dtype in COMPUTED or f"its indices are {indices.dtype}"
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return [0, 2]
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        indices, _, values = step.inputs
+        y = step.outputs[0]
+        assert indices is not None and values is not None
+        shape = sizes.shape(y)
+        axis = step.attr("axis") % len(shape)
+        off = View(values, 0, (0,) * len(shape))
+        rows = copy_rows(self.target, view(y, shape), off, shape, sizes.workers)
+        if rows:
+            item = y.dtype.itemsize
+            words: list[Word] = [Operand(y), Operand(values, item), Operand(indices)]
+            words += [prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])]
+            rows.append(Row(_one_hot_code(item, indices.dtype), words))
+        return rows
+
+
+@cache
+def _one_hot_code(itemsize: int, index: NumberType) -> Code:
+    return Code("one hot", "one_hot", one_hot_text(itemsize, index, "one_hot"))
+
+
+class Trilu(Kernel):
+    """The upper or lower triangle of matrices."""
+
+    def supports(self, step: Step) -> bool | str:
+        return is_settled(step.input(1)) or "its diagonal is computed in the run"
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return [0]
+
+    def adjust(self, step: Step) -> None:
+        step.in_place = [(0, 0)]
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        *outer, rows, columns = sizes.shape(x)
+        limit = rows + columns
+        (k,) = settled(step, 1, sizes) or [0]
+        k = max(-limit, min(limit, int(k)))  # beyond that all or nothing is kept
+        upper = int(bool(step.attr("upper")))
+        words: list[Word] = [Operand(y), Operand(x), prod(outer), rows, columns, k, upper]
+        return [Row(_triangle_code(y.dtype.itemsize, self.target.vector_bytes), words)]
+
+
+@cache
+def _triangle_code(itemsize: int, vector_bytes: int) -> Code:
+    return Code("triangle", "triangle", triangle_text(itemsize, vector_bytes, "triangle"))
+
+
+class ConstantOfShape(Kernel):
+    """One value everywhere, of a shape that sizes tell."""
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return []
+
+    def adjust(self, step: Step) -> None:
+        given = step.attr("value")
+        kind = step.outputs[0].dtype.numpy
+        value = np.zeros(1, kind) if given is None else given.value
+        step.notes["value"] = step.pack("value", lambda: np.asarray(value, kind).reshape(1))
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        y = step.outputs[0]
+        shape = sizes.shape(y)
+        value = View(step.notes["value"], 0, (0,) * len(shape))
+        return copy_rows(self.target, view(y, shape), value, shape, sizes.workers)
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    for kind, name in (
+        (GatherND, "tuples"),
+        (ScatterND, "tuples"),
+        (GatherElements, "elements"),
+        (ScatterElements, "elements"),
+        (OneHot, "onehot"),
+        (Trilu, "triangle"),
+        (ConstantOfShape, "fill"),
+    ):
+        library.kernel(kind.__name__, name=name)(kind)

@@ -1,0 +1,155 @@
+"""Gathers, scatters, one-hot vectors and triangles, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_graph import compiled, computed, fed, kernels, run
+
+from neuralsym import ops
+from neuralsym.errors import ExecutionError
+
+DTYPES = ("int8", "bool", "float16", "float32", "int64", "complex128")
+
+
+def filled(shape, dtype="float32"):
+    values = np.arange(1, int(np.prod(shape)) + 1).reshape(shape)
+    return (values % 2 if dtype == "bool" else values).astype(dtype)
+
+
+@st.composite
+def tuples(draw):
+    rank = draw(st.integers(1, 4))
+    shape = tuple(draw(st.integers(1, 5)) for _ in range(rank))
+    batch = draw(st.integers(0, rank - 1))
+    length = draw(st.integers(1, rank - batch))
+    places = (*shape[:batch], *(draw(st.integers(0, 4)) for _ in range(draw(st.integers(0, 2)))))
+    return shape, batch, (*places, length), draw(st.sampled_from(DTYPES))
+
+
+@settings(max_examples=50)
+@given(tuples(), st.integers(1, 2))
+def test_gather_nd(case, threads):
+    shape, batch, places, dtype = case
+    random = np.random.default_rng(sum(shape) + sum(places))
+    limits = shape[batch : batch + places[-1]]
+    parts = [random.integers(-n, n, places[:-1]) for n in limits]
+    indices = np.stack(parts, -1)
+    x = filled(shape, dtype)
+    y = ops.gather_nd(fed("x", x), fed("i", indices), batch_dims=batch)
+    found = run(y, {"x": x, "i": indices}, threads, "tuples")
+    grid = np.ogrid[tuple(slice(n) for n in places[:-1])][:batch] if batch else []
+    expected = x[(*grid, *parts)]
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gather_and_scatter_elements(dtype, threads, rng):
+    x = filled((4, 5, 6), dtype)
+    for axis in (0, 1, -1):
+        n = x.shape[axis]
+        shape = [3, 4, 5]
+        shape[axis] = min(n, 4)
+        indices = rng.permuted(
+            np.broadcast_to(
+                np.arange(n).reshape([-1 if a == axis % 3 else 1 for a in range(3)]),
+                [n if a == axis % 3 else s for a, s in enumerate(shape)],
+            ),
+            axis=axis,
+        ).take(range(shape[axis]), axis)
+        indices = np.where(rng.random(indices.shape) < 0.5, indices, indices - n)
+        part = x[tuple(slice(s) if a != axis % 3 else slice(None) for a, s in enumerate(shape))]
+        y = ops.gather_elements(fed("x", x), fed("i", indices), axis=axis)
+        found = run(y, {"x": x, "i": indices}, threads, "elements")
+        np.testing.assert_array_equal(found, np.take_along_axis(part, indices % n, axis))
+        updates = filled(indices.shape, dtype)[::-1]
+        y = ops.scatter_elements(fed("x", x), fed("i", indices), fed("u", updates), axis=axis)
+        found = run(y, {"x": x, "i": indices, "u": updates}, threads, "elements")
+        expected = x.copy()
+        view = expected[
+            tuple(slice(s) if a != axis % 3 else slice(None) for a, s in enumerate(shape))
+        ]
+        np.put_along_axis(view, indices % n, updates, axis)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("how", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+def test_scatter_nd_combines_repeated_places(how, dtype, rng):
+    x = rng.integers(1, 4, (6, 3, 2)).astype(dtype)
+    indices = np.array([[1], [4], [-5]]) if how != "none" else np.array([[1], [4], [-1]])
+    updates = rng.integers(1, 4, (3, 3, 2)).astype(dtype)
+    y = ops.scatter_nd(fed("x", x), fed("i", indices), fed("u", updates), reduction=how)
+    found = run(y, {"x": x, "i": indices, "u": updates}, 2, "tuples")
+    expected = x.copy()
+    function = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    for (index,), update in zip(indices, updates, strict=True):
+        old = expected[index]
+        expected[index] = update if how == "none" else function[how](old, update)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_data_of_a_scatter_is_used_again_elsewhere(rng):
+    x, updates = filled((5, 3)), filled((1, 3))
+    doubled = ops.add(fed("x", x), fed("x2", x))
+    y = ops.scatter_nd(doubled, np.array([[2]]), fed("u", updates))
+    total = ops.sub(doubled, y)
+    found = run(total, {"x": x, "x2": x, "u": updates})
+    expected = np.zeros((5, 3))
+    expected[2] = 2 * x[2] - updates[0]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("index", [5, -6])
+def test_an_index_out_of_range_names_the_node(index):
+    x, i, u = filled((5, 3)), np.array([[0], [index]]), filled((2, 3))
+    for y in (
+        ops.gather_nd(fed("x", x), fed("i", i), name="lookup"),
+        ops.gather_elements(fed("x", x), fed("i", i), name="lookup"),
+        ops.scatter_nd(fed("x", x), fed("i", i), fed("u", u), name="lookup"),
+        ops.scatter_elements(fed("x", x), fed("i", i), fed("u", u[:, :1]), name="lookup"),
+    ):
+        feeds = {"x": x, "i": i}
+        cell = compiled(y)
+        if "u" in cell.program.inputs:
+            feeds["u"] = u[:, :1] if y.node.op.__name__ == "ScatterElements" else u
+        with pytest.raises(ExecutionError, match="lookup"):
+            computed(cell, feeds)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["int64", "int32", "float32"])
+def test_one_hot(kind, threads):
+    indices = np.array([[0, 2, -1], [7, -7, 6]]).astype(kind)
+    values = np.array([5, 9], np.int16)
+    for axis in (0, 1, -1):
+        y = ops.one_hot(fed("i", indices), 7, fed("v", values), axis=axis)
+        found = run(y, {"i": indices, "v": values}, threads, "onehot")
+        expected = np.where(indices[..., None] % 7 == np.arange(7), 9, 5)
+        expected[1, 0] = 5
+        np.testing.assert_array_equal(found, np.moveaxis(expected, -1, axis))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_triangles(dtype):
+    for shape in ((5, 7), (2, 70, 3), (3, 0, 4)):
+        x = filled(shape, dtype)
+        for k in (-100, -2, 0, 1, 6, 100):
+            for upper in (0, 1):
+                y = ops.trilu(fed("x", x), k, upper=upper)
+                found = run(y, {"x": x}, 2, "triangle")
+                np.testing.assert_array_equal(found, (np.triu if upper else np.tril)(x, k))
+
+
+def test_a_filled_tensor_of_symbolic_shape():
+    x = fed("x", filled((2, 3)), ("N", "M"))
+    y = ops.constant_of_shape(ops.shape(x), value=np.array([7], np.float32))
+    cell = compiled([y, ops.add(x, 1.0)])
+    assert "fill" in kernels(cell)
+    for shape in ((2, 3), (1, 1), (40, 9)):
+        found, _ = computed(cell, {"x": filled(shape)})
+        np.testing.assert_array_equal(found, np.full(shape, 7, np.float32))
