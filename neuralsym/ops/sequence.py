@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from neuralsym.core.body import common_type
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import OptionalType, SequenceType, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import TypeMismatch
@@ -147,6 +151,11 @@ class Optional(SequenceOp):
         if call.attr("type") is None:
             call.fail("without an input it needs type=...", bad)
         return [OptionalType(call.attr("type"))]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        # onnx's evaluator would wrap a sequence in another one.
+        return [values[0] if values else None]
 
 
 class OptionalHasElement(SequenceOp):
