@@ -7,7 +7,6 @@ for both here. Comparisons are those of the suite's own runner, and stricter whe
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -43,11 +42,6 @@ def _collected() -> dict[str, Any]:
 def names() -> list[str]:
     """All cases, as kind/test_name."""
     return list(_collected())
-
-
-def in_sample(name: str) -> bool:
-    """Whether a case belongs to the fixed sample of the default run."""
-    return zlib.crc32(name.encode()) % 13 == 0
 
 
 def find(name: str) -> Case:
