@@ -209,6 +209,10 @@ def common_type(a: Type, b: Type) -> Type | None:
         if isinstance(a, kind) and isinstance(b, kind):
             element = common_type(a.element, b.element)
             return None if element is None else kind(element)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, OptionalType):  # a loop may begin without the value that it builds
+            element = common_type(one.element, other)
+            return None if element is None else OptionalType(element)
     return a if a == b else None
 
 
