@@ -31,8 +31,6 @@ KNOWN = {
     "node/test_flexattention_relative_positional": BODY,
     "node/test_flexattention_score_mod": BODY,
     "node/test_flexattention_soft_cap": BODY,
-    "node/test_if_opt": "onnx's evaluator, which computes Optional, wraps a sequence twice",
-    "node/test_loop16_seq_none": "a loop state that changes from optional(T) to T is refused",
     "simple/test_gradient_of_add": TRAINING,
     "simple/test_gradient_of_add_and_mul": TRAINING,
 }
