@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from neuralsym.cpu.emit import Code
-from neuralsym.cpu.kernels.movement import View, copy_rows, is_settled, settled, view
+from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, is_settled, settled, view
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
 from neuralsym.cpu.templates.indexed import (
@@ -30,6 +30,7 @@ INDICES = (NumberType.INT32, NumberType.INT64)
 class Indexed(Kernel):
     """What gathers and scatters share: data, indices, updates."""
 
+    failures = FAILURES
     scatters = False
 
     def supports(self, step: Step) -> bool | str:
