@@ -205,8 +205,8 @@ def _carried(call: Call, states: Sequence[Type], results: Sequence[Symbol]) -> l
     made: list[Type] = []
     for i, (type_, symbol) in enumerate(zip(states, results, strict=True)):
         both = common_type(type_, symbol.type)
-        if both is None and isinstance(type_, OptionalType):
-            both = symbol.type
+        if isinstance(type_, OptionalType) and not isinstance(symbol.type, OptionalType):
+            both = symbol.type  # ONNX has the result as the body gives it
         if both is None:
             call.fail(f"state {i} begins as {type_} and becomes {symbol.type}", TypeMismatch)
         made.append(both)
