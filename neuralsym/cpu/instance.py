@@ -214,7 +214,13 @@ class Instance:
         """Give a plan memory and tables of this instance's own."""
         block = self._blocks[index]
         if block is None or block.size < plan.nbytes:
-            block = self._blocks[index] = aligned_bytes(plan.nbytes)
+            try:
+                block = self._blocks[index] = aligned_bytes(plan.nbytes)
+            except MemoryError:
+                raise ExecutionError(
+                    f"a run of {self.program.name!r} at these sizes needs "
+                    f"{plan.nbytes / 2**30:,.1f} GiB of memory, which cannot be had"
+                ) from None
             # Later segments point into this block.
             self._bound[index:] = [None] * (len(self._bound) - index)
         words = aligned_words(len(plan.words))
@@ -284,7 +290,8 @@ class Instance:
         if cause is not None and not isinstance(cause, Exception):
             raise cause  # KeyboardInterrupt and its kin
         kernel = step.kernel.name if step.kernel else ""
-        reason = f": {cause}" if cause else f" (status {failure.status})"
+        meaning = step.kernel.failures.get(failure.status) if step.kernel else None
+        reason = f": {cause or meaning}" if cause or meaning else f" (status {failure.status})"
         raise ExecutionError(
             f"{step.describe()} failed in kernel {kernel!r}{reason}{at_line(step.where)}"
         ) from cause

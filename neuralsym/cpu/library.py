@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -64,6 +64,8 @@ class Kernel:
     op: ClassVar[str] = ""
     domain: ClassVar[str] = ""
     name: ClassVar[str] = ""
+    failures: ClassVar[Mapping[int, str]] = {}
+    """What a status of its code means to the user."""
 
     def __init__(self, target: Target, options: Options | None = None) -> None:
         self.target = target

@@ -29,8 +29,12 @@ from neuralsym.cpu.program import (
     Step,
     owner,
 )
+from neuralsym.errors import ExecutionError
 
 FOREVER = 2**31
+
+MOST_BYTES = 2**47
+"""No buffer is larger: what 64-bit processors can address."""
 
 
 class Owner(Protocol):
@@ -101,6 +105,12 @@ class _Planner:
         self._share_in_place()
         scratch = self._scratch()
         slots = list(dict.fromkeys([*self.slots.values(), *scratch.values()]))
+        for buffer, slot in self.slots.items():
+            if slot.size > MOST_BYTES:
+                raise ExecutionError(
+                    f"{buffer.name!r} ({buffer.type}) would take {slot.size / 2**40:,.0f} TiB of "
+                    f"memory at the sizes of this run"
+                )
         offsets, nbytes = place([Piece(s.size, s.first, s.last) for s in slots])
         for slot, offset in zip(slots, offsets, strict=True):
             slot.offset = offset

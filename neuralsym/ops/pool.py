@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from neuralsym.core.op import Call
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import Window, bad, check_choice, check_range, check_rank
 from neuralsym.ops.shapes import bounded, merged, typed, unknown
-from neuralsym.ops.windows import check_frame, check_pads_below_window, extent, frame, slid
+from neuralsym.ops.windows import (
+    LARGEST_WINDOW,
+    check_frame,
+    check_pads_below_window,
+    extent,
+    frame,
+    slid,
+)
 
 
 class Pool(Window, abstract=True):
@@ -144,6 +152,9 @@ def check_pool(call: Call) -> None:
     if not call.attr("kernel_shape"):
         call.fail("kernel_shape is empty: it needs one entry for each spatial axis", bad)
     check_frame(call, None if x is None else len(x) - 2)
+    kernel = call.attr("kernel_shape")
+    if kernel and prod(kernel) > LARGEST_WINDOW:
+        call.fail(f"kernel_shape={list(kernel)} has over {LARGEST_WINDOW} elements", bad)
     check_pads_below_window(call, len(call.attr("kernel_shape")))
     for name in ("ceil_mode", "count_include_pad"):
         if name in call.attrs:

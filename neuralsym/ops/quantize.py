@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, TensorType, Type
-from neuralsym.dtypes import NumberType
+from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import Quantised, check_axis, check_choice, check_range
 from neuralsym.ops.generator import dtype_attribute
@@ -69,6 +76,36 @@ class QuantizeLinear(Granular):
                 call.fail(f"output_dtype is {asked}, the zero point {call.dtype(2)}", TypeMismatch)
             asked = call.dtype(2)
         return [TensorType(asked or NumberType.UINT8, call.shape(0))]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        # onnx's evaluator converts to int32 before it saturates.
+        dtype = node.outputs[0].dtype
+        if not dtype.is_integer:
+            return None
+        x, scale, zero = [*values, None][:3]
+        precision = node.attr("precision")
+        if precision:
+            x, scale = (v.astype(from_onnx(precision).numpy) for v in (x, scale))
+        bits = int(dtype.removeprefix("u").removeprefix("int"))
+        low = 0 if dtype.startswith("u") else -(1 << (bits - 1))
+        with np.errstate(all="ignore"):
+            levels = np.rint(x / _spread(node, scale, x.shape)).astype(np.float64)
+        levels = np.clip(np.nan_to_num(levels, nan=-(2.0**31)), -(2.0**31), 2.0**31)
+        if zero is not None:
+            levels = levels + _spread(node, zero.astype(np.float64), x.shape)
+        return [np.clip(levels, low, low + (1 << bits) - 1).astype(np.int64).astype(dtype.numpy)]
+
+
+def _spread(node: Node, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Scales or zero points so that they broadcast with x."""
+    if values.size == 1:
+        return values.reshape(())
+    axis, block = node.attr("axis"), node.attr("block_size")
+    if block:
+        wide = np.repeat(values, block, axis)
+        return wide.take(range(shape[axis]), axis)
+    return values.reshape([-1 if a == axis % len(shape) else 1 for a in range(len(shape))])
 
 
 class DequantizeLinear(Granular):

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from neuralsym.core.dim import DimLike, certainly_differ, floor_div, product
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, Type
+from neuralsym.errors import ExecutionError, at_line
 from neuralsym.ops.base import Movement, bad, check_axis, check_choice, check_range, check_rank
 from neuralsym.ops.shapes import (
     axes_of,
@@ -54,6 +56,15 @@ class Reshape(Movement):
         shape = reshaped(call, value.shape, asked, bool(call.attrs.get("allowzero")))
         sizes = [d for d in shape if isinstance(d, int)]
         return [value.reshape(sizes)] if len(sizes) == len(shape) else None
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        asked = list(map(int, values[1]))
+        if min(asked, default=0) < -1:  # numpy takes any negative number for -1
+            raise ExecutionError(
+                f"{node.describe()}: shape={asked} has a size below -1{at_line(node.where)}"
+            )
+        return None
 
 
 class Flatten(Movement):

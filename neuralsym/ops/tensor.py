@@ -12,11 +12,12 @@ from neuralsym.core.broadcast import broadcast_shapes
 from neuralsym.core.dim import ceil_div
 from neuralsym.core.leaves import dims_array
 from neuralsym.core.op import KNOWN_LIMIT, Call
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape as Dims
 from neuralsym.core.types import Size as Dimension
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.errors import ShapeMismatch
+from neuralsym.errors import ExecutionError, ShapeMismatch, at_line
 from neuralsym.ops.base import Movement, bad, check_axis, check_choice
 from neuralsym.ops.shapes import (
     axes_of,
@@ -304,6 +305,19 @@ class Expand(Movement):
         except ShapeMismatch as error:
             call.fail(f"{error}: only an axis of size 1 can be expanded")
         return typed(call, None if made is None else bounded(call, made))
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        # onnx's evaluator gives the input as it is where the shapes do not fit.
+        x, asked = values[0], tuple(map(int, values[1]))
+        try:
+            shape = np.broadcast_shapes(x.shape, asked)
+        except ValueError:
+            raise ExecutionError(
+                f"{node.describe()}: {x.shape} cannot be expanded to {asked}: only axes of size 1 "
+                f"can, and no size is negative{at_line(node.where)}"
+            ) from None
+        return [np.array(np.broadcast_to(x, shape))]
 
     @classmethod
     def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:

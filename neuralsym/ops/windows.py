@@ -13,6 +13,8 @@ from neuralsym.ops.base import bad, check_choice
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 LARGEST = 2**40
 """No stride, dilation, pad or kernel size may be more."""
+LARGEST_WINDOW = 2**28
+"""A pool's window may have no more elements; larger ones would take minutes for each result."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,16 @@ def check_frame(call: Call, axes: int | None) -> None:
         if not values:
             continue
         if any(not 1 <= v <= LARGEST for v in values):
-            call.fail(f"{name}={list(values)} must be of at least 1 along each axis", bad)
+            call.fail(f"{name}={list(values)} must be of at least 1 and at most 2^40", bad)
         axes = len(values) if axes is None else axes
         if len(values) != axes:
             call.fail(f"{name}={list(values)} needs {axes} entries, one for a spatial axis", bad)
     pads = call.attr("pads")
     if pads:
         if any(not 0 <= v <= LARGEST for v in pads):
-            call.fail(f"pads={list(pads)} must not be negative; crop with ops.slice", bad)
+            call.fail(
+                f"pads={list(pads)} must not be negative, nor over 2^40; crop with ops.slice", bad
+            )
         if len(pads) % 2 or (axes is not None and len(pads) != 2 * axes):
             call.fail(
                 f"pads={list(pads)} needs {'an even number of' if axes is None else 2 * axes} "

@@ -29,6 +29,8 @@ from neuralsym.errors import ShapeMismatch
 OUT_OF_RANGE = 1
 """The status of a kernel that met an index outside its axis."""
 
+FAILURES = {OUT_OF_RANGE: "an index lies outside its axis"}
+
 
 class View(NamedTuple):
     """A strided view of a buffer: byte offset and byte strides."""
@@ -306,6 +308,8 @@ class Gather(Kernel):
 
     One index that is known before the run is a strided copy. An index out of range stops the run.
     """
+
+    failures = FAILURES
 
     def supports(self, step: Step) -> bool | str:
         data, indices = step.inputs

@@ -22,6 +22,7 @@ from neuralsym.cpu.templates.resize import (
     tables,
 )
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch
 
 CONSTANT_INPUTS = (1, 2, 3)
 
@@ -212,7 +213,10 @@ def _scales(
         yield from zip(axes, map(float, scales), strict=True)
         return
     wanted = settled(step, 3, sizes) or []
-    ratios = [size / before[a] for a, size in zip(axes, wanted, strict=True)]
+    empty = [a for a, size in zip(axes, wanted, strict=True) if size and not before[a]]
+    if empty:
+        raise ShapeMismatch(f"{step.describe()}: axis {empty[0]} is empty, which cannot be resized")
+    ratios = [size / max(before[a], 1) for a, size in zip(axes, wanted, strict=True)]
     policy = step.attr("keep_aspect_ratio_policy")
     if policy != "stretch":
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(axes)

@@ -20,6 +20,7 @@ from neuralsym.engines.onnx.open_file import Opened
 from neuralsym.errors import FormatError
 
 _DEEPEST = 100
+_MOST_CALLS = 30_000
 _OVERRIDABLE_IR = 4  # before it, every initializer had to be an input too
 
 
@@ -88,6 +89,8 @@ class Reader:
 
     def unique(self, prefix: str) -> str:
         """A prefix for the inner names of a function's call that no other call has."""
+        if len(self.prefixes) >= _MOST_CALLS:
+            raise FormatError(f"{self.label}: functions are called over {_MOST_CALLS} times")
         made, n = f"{prefix}/", 1
         while made in self.prefixes:
             n += 1
