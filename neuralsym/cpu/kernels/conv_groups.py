@@ -19,7 +19,7 @@ from neuralsym.cpu.kernels.geometry import blockable, plane, registers, stored_a
 from neuralsym.cpu.kernels.reorder import reorder_code
 from neuralsym.cpu.kernels.widen import finish
 from neuralsym.cpu.library import Kernel
-from neuralsym.cpu.program import Operand, Role, Row, Sizes, Step
+from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step
 from neuralsym.cpu.scalar_ir import supported
 from neuralsym.cpu.templates.conv_plan import (
     ConvAddresses,
@@ -101,15 +101,14 @@ class PaddedGroups(Kernel):
             registers=registers(self.target),
             activation=activation,
         )
-        key = f"{plan.vectors}"
-
-        def packed() -> NDArray[Any]:
-            kernel = _padded(step, W, plan.shape)
-            assert kernel is not None
-            return pack_conv_weights(kernel, plan)
-
-        weights = step.pack(f"weights{key}", packed)
-        bias = step.pack("bias", lambda: pack_conv_bias(_padded(step, B, plan.shape), plan))
+        w, b = step.input(W), step.input(B)
+        assert w is not None
+        weights = step.pack(
+            f"weights{plan.vectors}", lambda: pack_conv_weights(_padded(w, plan.shape), plan)
+        )
+        bias = step.pack(
+            "bias", lambda: pack_conv_bias(None if b is None else _padded(b, plan.shape), plan)
+        )
         source = Operand(step.scratch["source"].buffer)
         target = Operand(step.scratch["target"].buffer)
         inside = Operand(source.buffer, found.source.origin)
@@ -161,11 +160,8 @@ class PaddedGroups(Kernel):
         return products(step, sizes)
 
 
-def _padded(step: Step, index: int, shape: ConvShape) -> NDArray[Any] | None:
-    """The weights or the bias with zeros for the outputs that groups are padded with."""
-    buffer = step.input(index)
-    if buffer is None:
-        return None
+def _padded(buffer: Buffer, shape: ConvShape) -> NDArray[Any]:
+    """Weights or a bias with zeros for the outputs that groups are padded with."""
     array = stored_array(buffer)
     split = array.reshape(shape.groups, -1, *array.shape[1:])
     wide = shape.outputs // shape.groups
