@@ -189,13 +189,19 @@ class Network:
         wrong: list[str] = []
         for name, value in values.items():
             old = weights.tensor(name)
-            array = np.asarray(value)
-            if array.shape != old.shape:
+            try:
+                array = np.asarray(value)
+            except ValueError as error:
+                wrong.append(f"{name!r} is given no array: {error}")
+                continue
+            if array.dtype.kind in "cmMUSOT":
+                wrong.append(f"{name!r} holds {old.dtype}, came {array.dtype}")
+            elif array.shape != old.shape:
                 wrong.append(f"{name!r} has shape {old.shape}, came {array.shape}")
             else:
                 tensors[name] = Tensor.of(np.array(array), old.dtype)
         if wrong:
-            raise WeightsError(_listed("these weights have another shape", wrong))
+            raise WeightsError(_listed("these weights do not fit", wrong))
         with self._lock:
             self._model = self._model.with_graph(self.graph.with_weights(tensors))
             self._compiled = {}

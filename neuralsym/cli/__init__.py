@@ -30,6 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (NeuralsymError, OSError) as error:
         print(f"neuralsym: error: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        print(f"neuralsym: error: there is not enough memory: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("neuralsym: stopped", file=sys.stderr)
         return 130

@@ -181,7 +181,7 @@ def _lift(
     """A number or array as a constant of its partner's type, or of one that its place allows."""
     try:
         tensor = Tensor.of(given)
-    except (TypeMismatch, ValueError, TypeError) as error:
+    except (TypeMismatch, ValueError, TypeError, OverflowError) as error:
         raise TypeMismatch(
             f"{op.__name__}: {formal.name} is {type(given).__name__}, neither a Symbol nor a "
             f"number nor an array ({error}){at_line(where)}"

@@ -62,12 +62,16 @@ def constant_of(attrs: Mapping[str, Any], name: str) -> Tensor:
         raise FormatError(f"{name} has {len(attrs)} values: {', '.join(attrs) or 'none'}")
     ((kind, value),) = attrs.items()
     if kind in ("value", "sparse_value"):
-        made: Tensor = value
-        return made
+        if not isinstance(value, Tensor):
+            raise FormatError(f"{name} has in {kind!r} a {type(value).__name__}, not a tensor")
+        return value
     types = {"f": NumberType.FLOAT32, "i": NumberType.INT64, "s": NumberType.STRING}
     if not kind.startswith("value_") or kind[6] not in types:
         raise FormatError(f"{name} has its value in {kind!r}, which is no attribute of Constant")
     dtype = types[kind[6]]
     array = np.empty(len(value) if isinstance(value, tuple) else (), dtype.numpy)
-    array[...] = value
+    try:
+        array[...] = value
+    except (TypeError, ValueError):
+        raise FormatError(f"{name} has {value!r} in {kind!r}, which is of another type") from None
     return Tensor.of(array, dtype)

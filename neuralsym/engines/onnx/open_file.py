@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, TensorProto
 
 from neuralsym.engines.onnx.tensors import Bytes, Source, map_file, read_tensor
+from neuralsym.engines.onnx.text import check_text
 from neuralsym.engines.onnx.wire import Malformed, split
 from neuralsym.errors import FormatError
 
@@ -57,21 +58,24 @@ def open_model(given: Given) -> Opened:
         )
     if not opened.model.HasField("graph"):
         raise FormatError(f"{opened.source.label} is no ONNX model: it holds no graph")
+    check_text(opened.model, opened.source.label)
     return opened
 
 
 def _read(path: Path) -> Bytes:
-    if path.is_dir():
-        models = sorted(path.glob("*.onnx"))
-        hint = f", such as {models[0]}" if models else ""
-        raise FormatError(f"{path} is a folder; give the path of a model in it{hint}")
     try:
+        if path.is_dir():
+            models = sorted(path.glob("*.onnx"))
+            hint = f", such as {models[0]}" if models else ""
+            raise FormatError(f"{path} is a folder; give the path of a model in it{hint}")
         if path.stat().st_size >= _MAPPED:
             return map_file(path)
         return np.frombuffer(path.read_bytes(), np.uint8)
     except FileNotFoundError:
         near = f" in {Path.cwd()}" if not path.is_absolute() else ""
         raise FormatError(f"there is no file {path}{near}") from None
+    except FormatError:
+        raise
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or error
         raise FormatError(f"{os.fspath(path)!r} cannot be read: {reason}") from None

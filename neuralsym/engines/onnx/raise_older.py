@@ -23,7 +23,7 @@ from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.opsets import defaults, history
-from neuralsym.errors import FormatError, Where, at_line
+from neuralsym.errors import FormatError, NeuralsymError, Where, at_line
 
 Given = Symbol | None
 
@@ -101,7 +101,12 @@ def raise_node(old: Old) -> Sequence[Symbol] | None:
                 old.attrs[name] = default
         for below, adapter in ADAPTERS.get(old.op_type, ()):
             if version < below:
-                return adapter(old)
+                try:
+                    return adapter(old)
+                except NeuralsymError:
+                    raise
+                except (AttributeError, IndexError, TypeError, ValueError) as error:
+                    old.refuse(f"an attribute is missing or of the wrong type ({error})")
     if (old.domain, old.op_type) not in OPS:
         old.refuse("the operator was taken out of ONNX")
     return None
