@@ -86,7 +86,7 @@ def prelu(
         if axis not in shared:
             require_shape(x, axis=axis)
     sizes = [1 if i in shared else shape[i] for i in range(1, len(shape))]
-    return ops.prelu(x, weight("alpha", sizes, alpha_initializer))
+    return ops.prelu(x, weight("alpha", sizes, alpha_initializer, dtype=x.dtype))
 
 
 @plain_layer

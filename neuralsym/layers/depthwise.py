@@ -115,7 +115,8 @@ def _separable(
     channels = require_shape(y, axis=1)[1]
     check_groups(channels, filters, 1)
     shape = (filters, channels, *(1,) * rank)
-    w = weight("pointwise_kernel", shape, pointwise_initializer, fans=fans(shape, "conv"))
+    spread = fans(shape, "conv")
+    w = weight("pointwise_kernel", shape, pointwise_initializer, fans=spread, dtype=x.dtype)
     b = bias_weight(x, filters, use_bias, bias_initializer)
     return activate(ops.conv(y, w, b, **window(y, (1,) * rank, 1, 1, "valid")), activation)
 

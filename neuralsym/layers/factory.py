@@ -27,12 +27,16 @@ class Factory(Generic[A, P, B]):
 
     def __init__(self, function: Callable[Concatenate[A, P], B]) -> None:
         functools.update_wrapper(self, function)
+        self.__name__ = function.__name__
         self.function = function
         self.signature = inspect.signature(function)
         first, *rest = self.signature.parameters.values()
         self.settings = {p.name: p for p in rest}
-        self.__signature__ = self.signature.replace(parameters=rest)
         flowing = _annotation(first)
+        self.__signature__ = self.signature.replace(
+            parameters=rest,
+            return_annotation=f"Layer[{flowing}, {_text(self.signature.return_annotation)}]",
+        )
         self.takes_symbols = "Symbol" in flowing
         self.takes_many = re.search(r"\b(Sequence|Iterable|tuple|list)\[", flowing) is not None
         self.takes_one = not self.takes_many or re.search(r"Symbol\s*\||\|\s*Symbol", flowing)
@@ -111,7 +115,13 @@ class Factory(Generic[A, P, B]):
                 raise TypeError(
                     f"{self.kind}: {key} is {what}, not {_short(value)}{at_line(user_line())}"
                 )
-        check_name(bound.arguments.get("name"))
+        try:
+            check_name(bound.arguments.get("name"))
+        except BadAttribute as error:
+            raise BadAttribute(f"{self.kind}: {error}{at_line(user_line())}") from None
+
+    def __repr__(self) -> str:
+        return f"<layers.{self.__name__}{self._shown()}>"
 
     def _shown(self) -> str:
         """The settings as a reader wants them: names and defaults."""
@@ -157,7 +167,10 @@ class Factory(Generic[A, P, B]):
 
 
 def _annotation(parameter: inspect.Parameter) -> str:
-    given = parameter.annotation
+    return _text(parameter.annotation)
+
+
+def _text(given: object) -> str:
     if isinstance(given, str):
         return given
     return given.__qualname__ if isinstance(given, type) else str(given)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from neuralsym.core.types import Size
 from neuralsym.errors import BadAttribute, did_you_mean
 
@@ -27,6 +29,8 @@ _NAMES = ("valid", "same", "same_lower", "causal")
 
 def axis_sizes(given: Sizes, rank: int, what: str, least: int = 1) -> tuple[int, ...]:
     """A size for each of `rank` spatial axes. BadAttribute where the count or a size is wrong."""
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
     many = given if isinstance(given, Sequence) else (given,) * rank
     made = tuple(int(n) for n in many)
     if len(made) != rank:
@@ -49,6 +53,8 @@ def axis_pairs(given: Any, rank: int, what: str) -> tuple[tuple[int, int], ...]:
         else f"{rank} integers, or {rank} pairs (before, after), such as "
         f"({', '.join(['(1, 2)'] * rank)})"
     )
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
     flat = [*given] if isinstance(given, (Sequence, tuple)) and not isinstance(given, str) else None
     if flat is None:
         flat = [given] * rank
