@@ -30,7 +30,7 @@ from neuralsym.layers import (
 from neuralsym.layers.base import Layer
 from neuralsym.network import Network
 from neuralsym.zoo.preprocess import Preprocessing
-from neuralsym.zoo.registry import Options, assemble, register
+from neuralsym.zoo.registry import Make, Options, assemble, register
 
 PAPER = "arXiv 1512.00567"
 Flow = Layer[Symbol, Symbol]
@@ -197,7 +197,7 @@ def inception(name: str, s: Style, options: Options) -> Network:
 
 def _enter(
     name: str, source: str, accuracy: str, preprocessing: Preprocessing
-) -> Callable[[Callable[..., Network]], Callable[..., Network]]:
+) -> Callable[[Make], Make]:
     return register(
         name,
         size=(3, 299, 299),

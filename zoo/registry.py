@@ -7,15 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import neuralsym.layers as nn
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute, GraphError, at_line, did_you_mean, user_line
+from neuralsym.errors import (
+    BadAttribute,
+    GraphError,
+    ShapeMismatch,
+    at_line,
+    did_you_mean,
+    user_line,
+)
 from neuralsym.network import Network
 from neuralsym.summary import summarize
 from neuralsym.zoo.preprocess import Preprocessing
+
+Make = TypeVar("Make", bound=Callable[..., Network])
 
 
 class Options(TypedDict, total=False):
@@ -93,10 +102,10 @@ def register(
     accuracy: str = "",
     classes: int = 1000,
     aliases: tuple[str, ...] = (),
-) -> Callable[[Callable[..., Network]], Callable[..., Network]]:
+) -> Callable[[Make], Make]:
     """Enter a function that makes a network into the list."""
 
-    def enter(make: Callable[..., Network]) -> Callable[..., Network]:
+    def enter(make: Make) -> Make:
         entry = Entry(name, make, size, classes, preprocessing, paper, source, accuracy, aliases)
         for key in (name, *aliases):
             if key in ENTRIES:
@@ -156,39 +165,54 @@ def assemble(
     name: str,
     features: Callable[[Symbol], Symbol],
     head: Callable[[Symbol, int], Symbol],
-    *,
-    batch: int | str = "N",
-    classes: int | None = None,
-    size: int | tuple[int, int] | None = None,
-    softmax: bool = False,
-    top: bool = True,
-    seed: int = 0,
+    **options: Unpack[Options],
 ) -> Network:
-    """The network of an entry from its two parts: pictures to features, features to logits."""
+    """The network of an entry from its two parts: pictures to features, features to logits.
+
+    Raises BadAttribute for an option that is unknown or out of range, ShapeMismatch for a size
+    that is too small for the network.
+    """
+    _check_options(name, options)
     entry = find(name)
-    count = entry.classes if classes is None else classes
+    count, size = options.get("classes", entry.classes), options.get("size")
+    softmax, top = options.get("softmax", False), options.get("top", True)
     if not is_positive(count):
-        raise BadAttribute(f"{name}: classes={classes!r} is not a positive number")
+        raise _refused(name, f"classes={count!r} is not a positive number")
+    if softmax and not top:
+        raise _refused(name, "softmax=True needs top=True")
     channels, *own = entry.size
     height, width = _pair(name, own if size is None else size)
-    y = features(nn.input((batch, channels, height, width)))
-    output = "features"
-    if top:
-        y, output = head(y, count), "logits"
-        if softmax:
-            y, output = y | nn.softmax(axis=1), "probs"
-    elif softmax:
-        raise BadAttribute(f"{name}: softmax=True needs top=True")
-    made: Network = y | nn.get_network(name, outputs=output, seed=seed)
+    try:
+        y = features(nn.input((options.get("batch", "N"), channels, height, width)))
+        output = "features"
+        if top:
+            y, output = head(y, count), "logits"
+    except ShapeMismatch as error:
+        raise ShapeMismatch(f"{name} at size {height}x{width}: {error}") from None
+    if softmax:
+        y, output = y | nn.softmax(axis=1), "probs"
+    made = y | nn.get_network(name, outputs=output, seed=options.get("seed", 0))
     preprocessing = entry.preprocessing.at((height, width))
     metadata = {"architecture": name, "preprocessing": json.dumps(preprocessing.as_dict())}
     return Network(Model({made.graph.name: made.graph}, metadata))
 
 
+def _check_options(name: str, options: Options) -> None:
+    known = Options.__annotations__
+    for option in options:
+        if option not in known:
+            hint = did_you_mean(option, known)
+            raise _refused(name, f"no option {option!r}{hint}\n  known: {', '.join(known)}")
+
+
+def _refused(name: str, reason: str) -> BadAttribute:
+    return BadAttribute(f"{name}: {reason}{at_line(user_line())}")
+
+
 def _pair(name: str, size: int | Sequence[int]) -> tuple[int, int]:
     pair = (size, size) if isinstance(size, int) else tuple(size)
     if len(pair) != 2 or not all(map(is_positive, pair)):
-        raise BadAttribute(f"{name}: size={size!r} is neither a number nor (height, width)")
+        raise _refused(name, f"size={size!r} is neither a number nor (height, width)")
     return pair[0], pair[1]
 
 

@@ -26,7 +26,7 @@ from neuralsym.layers import (
 )
 from neuralsym.network import Network
 from neuralsym.zoo.preprocess import Preprocessing
-from neuralsym.zoo.registry import Options, assemble, register
+from neuralsym.zoo.registry import Make, Options, assemble, register
 
 PAPER = "arXiv 1512.03385"
 TORCH = Preprocessing("torch", 256, (224, 224))
@@ -35,17 +35,24 @@ CAFFE = Preprocessing("caffe", 256, (224, 224))
 
 @dataclass(frozen=True)
 class Style:
-    """Where torchvision and Keras differ. `early`: a bottleneck strides in its first 1x1."""
+    """Where torchvision and Keras differ.
+
+    early: a bottleneck strides in its first 1x1. last: gamma of a block's last batch norm before
+    it is trained. With 1, as torchvision begins, each block doubles the variance where batch norm
+    does not measure it, and an untrained ResNet-152 answers with numbers of 1e7.
+    """
 
     early: bool
     bias: bool
     epsilon: float
     kernel: str | initializers.Initializer
     dense: str
+    last: float
 
 
-TORCHVISION = Style(False, False, 1e-5, initializers.kaiming_normal(mode="fan_out"), "standard")
-KERAS = Style(True, True, 1.001e-5, "glorot_uniform", "glorot_uniform")
+KAIMING = initializers.kaiming_normal(mode="fan_out")
+TORCHVISION = Style(False, False, 1e-5, KAIMING, "standard", last=0.2)
+KERAS = Style(True, True, 1.001e-5, "glorot_uniform", "glorot_uniform", last=1.0)
 
 
 @layer
@@ -55,6 +62,7 @@ def conv_bn(
     kernel: int,
     strides: int = 1,
     style: Style = TORCHVISION,
+    gamma: float = 1.0,
     name: str | None = None,
 ) -> Symbol:
     """A convolution padded by half its kernel on each side, and its batch norm."""
@@ -68,14 +76,15 @@ def conv_bn(
             use_bias=style.bias,
             kernel_initializer=style.kernel,
         )
-        | batch_norm(epsilon=style.epsilon)
+        | batch_norm(epsilon=style.epsilon, gamma_initializer=gamma)
     )
 
 
 @layer
 def basic(x: Symbol, filters: int, strides: int, style: Style, name: str | None = None) -> Symbol:
     """Two 3x3 convolutions around a shortcut."""
-    y = x | conv_bn(filters, 3, strides, style) | relu | conv_bn(filters, 3, style=style)
+    y = x | conv_bn(filters, 3, strides, style) | relu
+    y = y | conv_bn(filters, 3, 1, style, style.last)
     return y + _shortcut(x, filters, strides, style) | relu
 
 
@@ -91,7 +100,7 @@ def bottleneck(
         | relu
         | conv_bn(filters, 3, middle, style)
         | relu
-        | conv_bn(4 * filters, 1, style=style)
+        | conv_bn(4 * filters, 1, 1, style, style.last)
     )
     return y + _shortcut(x, 4 * filters, strides, style) | relu
 
@@ -135,9 +144,7 @@ def resnet(
     return assemble(name, features, head, **options)
 
 
-def _enter(
-    name: str, style: Style, accuracy: str, *aliases: str
-) -> Callable[[Callable[..., Network]], Callable[..., Network]]:
+def _enter(name: str, style: Style, accuracy: str, *aliases: str) -> Callable[[Make], Make]:
     torch = style is TORCHVISION
     return register(
         name,

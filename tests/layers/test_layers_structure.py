@@ -169,7 +169,7 @@ def test_a_layer_of_ones_own() -> None:
 
 
 SNIPPET = """
-from neuralsym import Network, Symbol
+from neuralsym import Network, Symbol, zoo
 from neuralsym.layers import add, conv2d, fork, get_network, input, layer, relu
 
 x = input(("N", 3, 8, 8))
@@ -179,6 +179,8 @@ reveal_type(x | fork(conv2d(8, 1), conv2d(8, 3)) | add())
 reveal_type(x | relu | get_network())
 conv2d("8", 3)
 conv2d(8, 3, stride=2)
+zoo.resnet50(clases=3)
+reveal_type(zoo.resnet50(batch=1, size=(64, 96)))
 x | conv2d
 """
 
@@ -201,4 +203,6 @@ def test_type_checkers_see_pipes(tmp_path: Path) -> None:
     assert 'Revealed type is "neuralsym.network.Network"' in lines[3]
     assert any('"str"; expected "int"' in line for line in lines)
     assert any('did you mean "strides"' in line or '"stride"' in line for line in lines)
+    assert any('"clases"' in line and "error" in line for line in lines)
+    assert any("Network" in line for line in lines[-3:-1])
     assert any("error" in line for line in lines[-1:])

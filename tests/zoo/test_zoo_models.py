@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from numpy.typing import NDArray
 
-from neuralsym import BadAttribute, Network, load, testing, zoo
+from neuralsym import BadAttribute, Network, ShapeMismatch, load, testing, zoo
 
 # Trainable parameters and batch-norm statistics as torchvision and Keras 3.15 count them.
 PARAMETERS = {
@@ -167,3 +167,25 @@ def in_float64(network: Network) -> Network:
         value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
     del model.graph.value_info[:]
     return load(model)
+
+
+@pytest.mark.parametrize("name", slow_unless_quick(PARAMETERS))
+def test_untrained_answers_are_of_a_sensible_size(name: str) -> None:
+    """As the weights are drawn: neither saturated nor constant, however deep the network."""
+    network = small(name)
+    port = network.inputs[0]
+    rng = np.random.default_rng(0)
+    pictures = rng.standard_normal((2, *tuple(port.shape or ())[1:])).astype(np.float32)
+    logits = network(pictures)
+    assert 1e-4 < np.abs(logits).max() < 100
+    assert np.abs(logits[0] - logits[1]).max() > 1e-2 * np.abs(logits).max()
+
+
+def test_mistaken_options_say_what_there_is() -> None:
+    wrong: dict[str, Any] = {"clases": 3}
+    with pytest.raises(BadAttribute, match=r"'clases'.*'classes'[\s\S]*test_zoo_models\.py:"):
+        zoo.resnet18(**wrong)
+    with pytest.raises(BadAttribute, match="top=True"):
+        zoo.resnet18(softmax=True, top=False)
+    with pytest.raises(ShapeMismatch, match=r"inception_v3 at size 64x64: .*larger input"):
+        zoo.inception_v3(size=64)
