@@ -108,20 +108,28 @@ def get_network(
 def _named(
     piped: list[Symbol], outputs: Outputs | None, name: str | None
 ) -> list[Symbol] | dict[str, Symbol]:
-    """All outputs, by name where some have one."""
+    """All outputs, by name where some have one; the piped ones first, as they were piped."""
     if outputs is None:
         return piped
     if isinstance(outputs, str):
         outputs = [outputs]
-    if isinstance(outputs, Mapping):
-        rest = [s for s in piped if s not in set(outputs.values())]
-        own = Graph([*rest, *outputs.values()], name=name).output_names
-        return {**dict(zip(own, rest, strict=False)), **outputs}
-    names = [o for o in outputs if isinstance(o, str)]
-    extra = [o for o in outputs if isinstance(o, Symbol)]
-    if len(names) + len(extra) != len(outputs):
-        raise BadAttribute(f"outputs={outputs!r}: names, symbols, or a dict of symbols by name")
+    given = list(outputs.values() if isinstance(outputs, Mapping) else _listed(outputs))
+    extra = [o for o in given if isinstance(o, Symbol)]
     symbols = [*piped, *(s for s in dict.fromkeys(extra) if s not in piped)]
+    if isinstance(outputs, Mapping):
+        if len(extra) != len(given) or not all(isinstance(key, str) for key in outputs):
+            raise BadAttribute(f"outputs={outputs!r}: a dict holds symbols by name")
+        own = Graph(symbols, name=name).output_names
+        named: dict[str, Symbol] = {}
+        for symbol, word in zip(symbols, own, strict=True):
+            words = [key for key, s in outputs.items() if s is symbol] or [word]
+            if any(w in named for w in words):
+                raise BadAttribute(f"two outputs are called {words[0]!r}")
+            named |= dict.fromkeys(words, symbol)
+        return named
+    names = [o for o in given if isinstance(o, str)]
+    if len(names) + len(extra) != len(given):
+        raise BadAttribute(f"outputs={outputs!r}: names, symbols, or a dict of symbols by name")
     if not names:
         return symbols
     if len(names) != len(symbols):
@@ -129,3 +137,12 @@ def _named(
     if len(set(names)) != len(names):
         raise BadAttribute(f"two outputs have one name in {names}")
     return dict(zip(names, symbols, strict=True))
+
+
+def _listed(outputs: Sequence[str | Symbol] | Symbol) -> Sequence[str | Symbol]:
+    """What is given for outputs, a lone symbol being a list of itself."""
+    if isinstance(outputs, Symbol):
+        return [outputs]
+    if not isinstance(outputs, (list, tuple)):
+        raise BadAttribute(f"outputs={outputs!r}: names, symbols, or a dict of symbols by name")
+    return outputs
