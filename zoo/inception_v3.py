@@ -84,7 +84,9 @@ class Style:
 
 
 TORCHVISION = Style(True, True, "he_normal", "standard")
-KERAS = Style(False, False, "glorot_uniform", "glorot_uniform")
+# Keras begins with glorot_uniform, under which an untrained network of this depth loses its input:
+# every ReLU takes half of the variance and batch norm, without statistics, gives none back.
+KERAS = Style(False, False, "he_normal", "glorot_uniform")
 
 
 def inception_a(s: Style, pool: int) -> Flow:
