@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, TypedDict, TypeVar, Unpack
+from inspect import Parameter, Signature, cleandoc
+from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
 
 import neuralsym.layers as nn
 from neuralsym.core.model import Model
@@ -103,7 +104,7 @@ def register(
     classes: int = 1000,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Make], Make]:
-    """Enter a function that makes a network into the list."""
+    """Enter a function that makes a network into the list, and show its options in help()."""
 
     def enter(make: Make) -> Make:
         entry = Entry(name, make, size, classes, preprocessing, paper, source, accuracy, aliases)
@@ -111,9 +112,36 @@ def register(
             if key in ENTRIES:
                 raise GraphError(f"the zoo has a network {key!r} already")
             ENTRIES[key] = entry
+        make.__signature__ = _signature(entry)  # type: ignore[attr-defined]
+        if make.__doc__ and Options.__doc__:  # python -OO has none
+            make.__doc__ += "\n\n" + cleandoc(Options.__doc__).partition("\n\n")[2]
         return make
 
     return enter
+
+
+def defaults(entry: Entry) -> Options:
+    """The options of a network of which none is given."""
+    return {
+        "batch": "N",
+        "classes": entry.classes,
+        "size": entry.size[1:],
+        "softmax": False,
+        "top": True,
+        "seed": 0,
+    }
+
+
+def _signature(entry: Entry) -> Signature:
+    """What type checkers know from `Unpack[Options]`, for readers and editors."""
+    types, given = get_type_hints(Options), dict(defaults(entry))
+    return Signature(
+        [
+            Parameter(n, Parameter.KEYWORD_ONLY, default=given[n], annotation=types[n])
+            for n in given
+        ],
+        return_annotation=Network,
+    )
 
 
 def models(pattern: str = "*") -> list[str]:
@@ -174,8 +202,9 @@ def assemble(
     """
     _check_options(name, options)
     entry = find(name)
-    count, size = options.get("classes", entry.classes), options.get("size")
-    softmax, top = options.get("softmax", False), options.get("top", True)
+    options = {**defaults(entry), **options}
+    count, size = options["classes"], options["size"]
+    softmax, top = options["softmax"], options["top"]
     if not is_positive(count):
         raise _refused(name, f"classes={count!r} is not a positive number")
     if softmax and not top:
@@ -183,7 +212,7 @@ def assemble(
     channels, *own = entry.size
     height, width = _pair(name, own if size is None else size)
     try:
-        y = features(nn.input((options.get("batch", "N"), channels, height, width)))
+        y = features(nn.input((options["batch"], channels, height, width)))
         output = "features"
         if top:
             y, output = head(y, count), "logits"
@@ -191,7 +220,7 @@ def assemble(
         raise ShapeMismatch(f"{name} at size {height}x{width}: {error}") from None
     if softmax:
         y, output = y | nn.softmax(axis=1), "probs"
-    made = y | nn.get_network(name, outputs=output, seed=options.get("seed", 0))
+    made = y | nn.get_network(name, outputs=output, seed=options["seed"])
     preprocessing = entry.preprocessing.at((height, width))
     metadata = {"architecture": name, "preprocessing": json.dumps(preprocessing.as_dict())}
     return Network(Model({made.graph.name: made.graph}, metadata))

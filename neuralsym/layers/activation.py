@@ -79,6 +79,9 @@ def prelu(
     slope a channel, as torch's PReLU(channels) (which begins with 0.25). Keras PReLU.
     """
     shape = require_shape(x)
+    for axis in shared_axes or ():
+        if not -len(shape) <= axis < len(shape):
+            raise BadAttribute(f"shared_axes={shared_axes}: {x.type} has no axis {axis}")
     shared = {a % len(shape) for a in shared_axes or ()}
     if 0 in shared:
         raise BadAttribute(f"shared_axes={shared_axes}: the batch axis 0 has no alpha")

@@ -144,14 +144,19 @@ class Layer(Generic[A, B]):
         return f"<Layer {self}>"
 
     def _no_operator(self, other: object) -> NoReturn:
-        raise TypeError(
-            f"{self} is a layer, not a value: operators bind tighter than |, so put the pipe in "
-            f"parentheses: (x | {self.kind}(...)) + y{at_line(user_line())}"
-        )
+        raise TypeError(not_a_value(str(self), f"{self.kind}(...)"))
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_operator
     __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _no_operator
     __pow__ = __rpow__ = _no_operator
+
+
+def not_a_value(layer: str, applied: str) -> str:
+    """What to say to `x | layer + y`."""
+    return (
+        f"{layer} is a layer, not a value: operators bind tighter than |, so put the pipe in "
+        f"parentheses: (x | {applied}) + y{at_line(user_line())}"
+    )
 
 
 # -- layers made of layers ---------------------------------------------------------------------

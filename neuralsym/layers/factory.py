@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Generic, cast
+from typing import Any, Concatenate, Generic, NoReturn, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.scope import check_name
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line
-from neuralsym.layers.base import A, B, Layer, P, Plain, fresh, label
+from neuralsym.layers.base import A, B, Layer, P, Plain, fresh, label, not_a_value
 
 
 class Factory(Generic[A, P, B]):
@@ -65,6 +65,13 @@ class Factory(Generic[A, P, B]):
 
     def __or__(self, after: Callable[[Any], Any]) -> Any:
         return self.bare() | after
+
+    def _no_operator(self, other: object) -> NoReturn:
+        raise TypeError(not_a_value(self.kind, self.kind))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_operator
+    __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = _no_operator
+    __pow__ = __rpow__ = _no_operator
 
     def bare(self) -> Layer[Any, Any]:
         """The layer without settings; TypeError where it needs some."""

@@ -26,6 +26,8 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: nn.conv2d(8), TypeError, "kernel_size"),
     (lambda: nn.conv2d([32, 3, 3, 3], [1, 1]), BadAttribute, r"conv2d\(32, \(3, 3\)"),
     (lambda: x() | nn.conv2d(8, 3) + x(), TypeError, r"parentheses"),
+    (lambda: nn.relu + 1, TypeError, r"\(x \| relu\) \+ y"),
+    (lambda: x() | nn.prelu(shared_axes=(9,)), BadAttribute, "no axis 9"),
     (lambda: x() | nn.concat(), TypeError, "fork"),
     (lambda: (x(), x()) | nn.conv2d(8, 3), TypeError, r"concat\(\) or add\(\)|parallel"),
     (lambda: x() | nn.activation("rleu"), BadAttribute, "'relu'"),

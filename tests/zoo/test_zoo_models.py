@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,12 @@ def test_mistaken_options_say_what_there_is() -> None:
         zoo.resnet18(softmax=True, top=False)
     with pytest.raises(ShapeMismatch, match=r"inception_v3 at size 64x64: .*larger input"):
         zoo.inception_v3(size=64)
+
+
+def test_help_shows_the_options_and_their_defaults() -> None:
+    parameters = inspect.signature(zoo.inception_v3).parameters
+    assert {n: p.default for n, p in parameters.items()} == {
+        "batch": "N", "classes": 1000, "size": (299, 299), "softmax": False, "top": True, "seed": 0,
+    }  # fmt: skip
+    assert inspect.signature(zoo.mnist).parameters["classes"].default == 10
+    assert "probabilities instead of logits" in str(zoo.resnet50.__doc__)
