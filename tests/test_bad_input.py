@@ -9,7 +9,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from neuralsym import FormatError, Graph, GraphError, Network, NeuralsymError, load, ops
+from neuralsym import (
+    ExecutionError,
+    FormatError,
+    Graph,
+    GraphError,
+    Network,
+    NeuralsymError,
+    load,
+    ops,
+)
 
 FLOAT = TensorProto.FLOAT
 
@@ -118,3 +127,13 @@ def test_another_suffix(tmp_path: Path) -> None:
     network = Network(Graph({"y": ops.variable("x", (2,)) + 1}))
     with pytest.raises(FormatError, match=r"\.txt"):
         network.save(tmp_path / "m.txt")
+
+
+def test_a_shape_of_the_run_that_does_not_fit() -> None:
+    """Inference can only give [2, 8], so it may not take the step away: its check is needed."""
+    x, shape = ops.variable("x", (2, 8)), ops.variable("shape", (2,), dtype="int64")
+    network = Network(Graph({"y": ops.expand(x, shape)}))
+    ones = np.ones((2, 8), np.float32)
+    assert network.run({"x": ones, "shape": [1, 8]})["y"].shape == (2, 8)
+    with pytest.raises(ExecutionError, match=r"cannot be expanded to \(3, 8\)"):
+        network.run({"x": ones, "shape": [3, 8]})

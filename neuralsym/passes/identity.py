@@ -42,6 +42,8 @@ def drop_cast(x: Symbol, cast: Node) -> Result:
 def drop_same_shape(x: Symbol, move: Node) -> Result:
     """reshape(x) = x, to the shape that it has"""
     before, after = x.tensor, move.outputs[0].tensor
+    if any(s is not None and s.known is None for s in move.inputs[1:]):
+        return reject("what it asks for is known only in the run, and may not fit")
     if not before.is_known or before.shape != after.shape:
         return reject("it may change the shape")
     return x
