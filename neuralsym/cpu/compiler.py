@@ -42,7 +42,7 @@ def compile_graph(
     options = options or Options()
     library = library or Library.default()
     target = Target.of(options.isa)
-    graph = run_passes(graph, library)
+    graph = run_passes(graph, library, options.debug)
     _dump("passes", graph.name, lambda: str(graph))
     lowering = Lowering(
         library,
@@ -59,8 +59,11 @@ def compile_graph(
     return cell
 
 
-def run_passes(graph: Graph, library: Library) -> Graph:
-    """The library's transformers, bodies of operators without kernels, and the standard passes."""
+def run_passes(graph: Graph, library: Library, check: bool = False) -> Graph:
+    """The library's transformers, bodies of operators without kernels, and the standard passes.
+
+    check: verify the graph after each of the standard passes.
+    """
     from neuralsym.passes.decompose import decompose
     from neuralsym.passes.pipeline import optimise
 
@@ -71,7 +74,7 @@ def run_passes(graph: Graph, library: Library) -> Graph:
         return next(library.kernels(node.op_type, node.op.domain), None) is None
 
     graph = decompose(graph, has_no_kernel)
-    return optimise(graph, LEVEL, transformers=list(library.transformers()))
+    return optimise(graph, LEVEL, transformers=list(library.transformers()), check=check)
 
 
 def explain(cell: Cell) -> str:

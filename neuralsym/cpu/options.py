@@ -21,12 +21,13 @@ class Options:
     isa: the instruction set to generate for ("avx512", "avx2", "sse2", "neon"); None takes the
         best that this machine has.
     winograd: allow Winograd convolutions, whose rounding error is some five times the direct
-        one's.
-    fast_math: allow sums to be reordered and contracted. NaN and infinity are never ignored.
+        one's. No kernel of this version uses them, so it changes nothing yet.
+    fast_math: allow sums to be reordered and contracted; NaN and infinity are never ignored. No
+        kernel of this version uses it either.
     cache_dir: where compiled kernels are kept; None takes NEURALSYM_CACHE_DIR, then
         NUMBA_CACHE_DIR, then the user's cache; "off" keeps none.
     profile: time every row of the program.
-    debug: check more while compiling and running.
+    debug: check the graph after every pass while compiling.
 
     Raises BadAttribute for a value outside these.
     """

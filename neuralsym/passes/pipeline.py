@@ -38,10 +38,7 @@ class Pass:
     transform: Transform
 
     def __call__(self, graph: Graph, trace: Trace | None = None) -> Graph:
-        made = self.transform(graph, trace)
-        if made is not graph and os.environ.get("NEURALSYM_CHECK") == "1":
-            made.check()
-        return made
+        return self.transform(graph, trace)
 
 
 def _rules(name: str, rules: Sequence[Rule]) -> Pass:
@@ -85,13 +82,14 @@ def optimise(
     level: int = 2,
     trace: Trace | None = None,
     transformers: Sequence[tuple[Callable[[Graph], Graph], str]] = (),
+    check: bool = False,
 ) -> Graph:
     """The graph after the passes of a level: 0 none, 1 within ONNX, 2 for our own engine.
 
     `trace`, where given, is told which rule fired where and why others did not. Each of
     `transformers` is a function and the name of the pass before which it runs once, or "" to run
-    before all. Values keep their names. With NEURALSYM_CHECK=1 in the environment every pass's
-    result is checked.
+    before all. Values keep their names. `check`, or NEURALSYM_CHECK=1 in the environment: the
+    result of every pass is checked.
 
     Raises BadAttribute for an unknown level or pass.
     """
@@ -109,11 +107,15 @@ def optimise(
     if level == 0:
         return graph
 
+    checked = check or os.environ.get("NEURALSYM_CHECK") == "1"
+
     def run(graph: Graph, passes: Sequence[Pass]) -> Graph:
         for each in passes:
-            for extra in added.pop(each.name, ()):
-                graph = extra(graph, trace)
-            graph = each(graph, trace)
+            for one in (*added.pop(each.name, ()), each):
+                made = one(graph, trace)
+                if checked and made is not graph:
+                    made.check()
+                graph = made
         return graph
 
     if level == 2:
