@@ -109,7 +109,8 @@ def global_average(x: Symbol, axes: Symbol | None, mean: Node) -> Result:
     """mean(x) over all spatial axes = global_average_pool(x)"""
     rank = x.rank
     known = None if axes is None else axes.known
-    if rank is None or rank < 3 or known is None or not x.dtype.is_float:
+    if rank is None or rank < 4 or known is None or not x.dtype.is_float:
+        # The last of three axes is a layer norm's or a sequence's as often as a picture's.
         return reject("its axes are not known to be spatial")
     if sorted(int(a) % rank for a in known.reshape(-1)) != list(range(2, rank)):
         return reject("it takes the mean over other axes than the spatial ones")
