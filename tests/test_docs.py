@@ -1,0 +1,41 @@
+"""The Python of README and docs runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neuralsym import Graph, Network, ops
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def code(page: str) -> list[str]:
+    found: list[str] = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
+    return found
+
+
+def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    images = np.random.default_rng(0).random((2, 3, 32, 32), np.float32)
+    names: dict[str, Any] = {"images": images, "array": images}
+    for block in code("README.md"):
+        exec(block, names)
+        if "net" in names:
+            names["net"].save("model.onnx")  # what the page's own files are called
+    assert names["probabilities"].shape == (2, 10)
+    assert names["z"].name
+
+
+def test_a_kernel_from_outside_is_the_one_that_runs() -> None:
+    network = Network(Graph({"y": ops.leaky_relu(ops.variable("x", (4,)))}))
+    names: dict[str, Any] = {"network": network}
+    for block in code("docs/extending.md"):
+        exec(block, names)
+    x = np.array([-1, 2, -3, 4], np.float32)
+    np.testing.assert_allclose(network(x), np.where(x < 0, 0.01 * x, x), rtol=1e-6)
+    assert "leaky_relu" in network.explain()
