@@ -150,6 +150,15 @@ class Op:
         return None
 
     @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        """The node's outputs written with other operators, for an engine without a kernel for it.
+
+        None where it has no such form. Applied to `node.inputs`; it may ask the known types and
+        values of those, and must give the types that the node has.
+        """
+        return None
+
+    @classmethod
     def constant_value(cls, node: Node) -> NDArray[Any] | None:
         """The small constant that a leaf holds; None for any other node."""
         return None

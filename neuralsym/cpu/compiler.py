@@ -12,10 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from neuralsym.core.graph import Graph
-from neuralsym.core.symbol import Node
 from neuralsym.cpu.dump import describe_plan, describe_program
 from neuralsym.cpu.library import Library
-from neuralsym.cpu.lower import Lowering, lower
+from neuralsym.cpu.lower import Lowering, has_kernel, lower
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.runtime import Cell
@@ -42,14 +41,14 @@ def compile_graph(
     options = options or Options()
     library = library or Library.default()
     target = Target.of(options.isa)
-    graph = run_passes(graph, library, options.debug)
-    _dump("passes", graph.name, lambda: str(graph))
     lowering = Lowering(
         library,
         target,
         options,
         lambda body: compile_graph(body, options, library, progress, inner=True),
     )
+    graph = run_passes(graph, lowering)
+    _dump("passes", graph.name, lambda: str(graph))
     program = lower(graph, lowering)
     _dump("program", graph.name, lambda: describe_program(program))
     cell = Cell(program, target, Store.of(options.cache_dir), options, progress, team=not inner)
@@ -59,22 +58,17 @@ def compile_graph(
     return cell
 
 
-def run_passes(graph: Graph, library: Library, check: bool = False) -> Graph:
-    """The library's transformers, bodies of operators without kernels, and the standard passes.
+def run_passes(graph: Graph, lowering: Lowering) -> Graph:
+    """The library's transformers, expansions of nodes without kernels, and the standard passes.
 
-    check: verify the graph after each of the standard passes.
+    With Options.debug the graph is verified after each of the standard passes.
     """
     from neuralsym.passes.decompose import decompose
     from neuralsym.passes.pipeline import optimise
 
-    def has_no_kernel(node: Node) -> bool:
-        elementwise = getattr(node.op, "expression", None)
-        if elementwise is not None and elementwise(node) is not None:
-            return False
-        return next(library.kernels(node.op_type, node.op.domain), None) is None
-
-    graph = decompose(graph, has_no_kernel)
-    return optimise(graph, LEVEL, transformers=list(library.transformers()), check=check)
+    graph = decompose(graph, lambda node: not has_kernel(node, lowering))
+    transformers = list(lowering.library.transformers())
+    return optimise(graph, LEVEL, transformers=transformers, check=lowering.options.debug)
 
 
 def explain(cell: Cell) -> str:

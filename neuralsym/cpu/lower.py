@@ -55,14 +55,14 @@ def lower(graph: Graph, lowering: Lowering) -> Program:
     last = set(graph.outputs) | set(graph.updates.values())
     for node in graph.nodes:
         for symbol in node.outputs:
-            buffers[symbol] = _buffer(
-                graph, symbol, typed.get(symbol, symbol), symbol in last, given
-            )
+            name, told = graph.value_name(symbol), typed.get(symbol, symbol)
+            buffers[symbol] = _buffer(name, symbol, told, symbol in last, given)
         if node.op is Variable or is_stored(node.outputs[0]):
             continue
         if all(buffers[s].known is not None for s in node.outputs):
             continue  # the plan writes what sizes alone tell
-        step = _step(graph, node, typed, buffers)
+        new = typed.get(node.outputs[0], node.outputs[0]).node
+        step = _step(graph.names[node], node, new, buffers)
         select(step, lowering, defines(step, bound))
         steps.append(step)
     program = Program(
@@ -88,8 +88,8 @@ def lower(graph: Graph, lowering: Lowering) -> Program:
 
 
 # -- buffers and steps -------------------------------------------------------------------------
-def _buffer(graph: Graph, symbol: Symbol, typed: Symbol, last: bool, given: set[str]) -> Buffer:
-    name, type_ = graph.value_name(symbol), typed.type
+def _buffer(name: str, symbol: Symbol, typed: Symbol, last: bool, given: set[str]) -> Buffer:
+    type_ = typed.type
     host = not isinstance(type_, TensorType) or type_.dtype is NumberType.STRING
     if symbol.node.op is Variable:
         init = symbol.node.attrs.get("init")
@@ -115,19 +115,16 @@ def _sizes_only(known: Any, given: set[str]) -> bool:
     )
 
 
-def _step(
-    graph: Graph, node: Node, typed: dict[Symbol, Symbol], buffers: dict[Symbol, Buffer]
-) -> Step:
-    new = typed.get(node.outputs[0], node.outputs[0]).node
+def _step(name: str, node: Node, typed: Node, buffers: dict[Symbol, Buffer]) -> Step:
     return Step(
         node.op,
-        new.attrs,
-        graph.names[node],
+        typed.attrs,
+        name,
         tuple(None if s is None else buffers[s] for s in node.inputs),
         tuple(buffers[s] for s in node.outputs),
         node.where,
         tuple(buffers[s] for s in node.captures),
-        new,
+        typed,
     )
 
 
@@ -222,6 +219,20 @@ def _shown_dims(graph: Graph, typed: dict[Symbol, Symbol]) -> dict[str, list[tup
 
 
 # -- kernels -----------------------------------------------------------------------------------
+def has_kernel(node: Node, lowering: Lowering) -> bool:
+    """Whether a kernel of the library or the loop over elements would take the node."""
+    expression = getattr(node.op, "expression", None)
+    if expression is not None and expression(node) is not None:
+        return True
+    kinds = list(lowering.library.kernels(node.op.__name__, node.op.domain))
+    if not kinds:
+        return False
+    symbols = (*(s for s in node.inputs if s is not None), *node.captures, *node.outputs)
+    buffers = {s: _buffer("", s, s, False, set()) for s in symbols}
+    step = _step("", node, node, buffers)
+    return any(lowering.kernel(kind).supports(step) is True for kind in kinds)
+
+
 def select(step: Step, lowering: Lowering, depends_on_data: Sequence[Buffer] = ()) -> None:
     """Give the step its kernel, and note why others refused. NoKernel if nothing runs it."""
     from neuralsym.cpu.kernels.elementwise import ElementwiseKernel

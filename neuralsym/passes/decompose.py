@@ -1,8 +1,9 @@
-"""Operators that ONNX itself defines by others, in the place where no kernel runs them.
+"""Operators that can be written with others, in the place where no kernel runs them.
 
-The body comes from the onnx package: a function of the schema, or one built for the attributes and
-types at hand. It replaces the node only if it tells as much about the shapes of the results, and if
-all its operators still mean what they meant at the body's opset.
+The operator's own `expansion` comes first. Else the body comes from the onnx package: a function of
+the schema, or one built for the attributes and types at hand. Either replaces the node only if it
+tells as much about the shapes of the results; a body also only if all its operators still mean what
+they meant at its opset.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ def decompose(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
     """The graph with the bodies of those nodes that `wanted` says, as far as they have any."""
 
     def change(node: Node, inputs: tuple[Symbol | None, ...]) -> Sequence[Symbol] | None:
-        if node.op in LEAVES or not node.op.schema.has_body or node.op.body_attributes:
-            return None
-        if node.op.__name__ in CONTRADICTED or not wanted(node):
+        if node.op in LEAVES or not may_expand(node.op) or not wanted(node):
             return None
         return expand(rebuild(node, inputs))
 
@@ -54,13 +53,26 @@ def decompose(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
     return made if made is graph or len(made) == len(graph) else decompose(made, wanted)
 
 
+def may_expand(op: type[Op]) -> bool:
+    """Whether the operator has an expansion of its own or a body of ONNX's."""
+    return op.expansion.__func__ is not Op.expansion.__func__ or _has_usable_body(op)  # type: ignore[attr-defined]
+
+
+def _has_usable_body(op: type[Op]) -> bool:
+    return op.schema.has_body and not op.body_attributes and op.__name__ not in CONTRADICTED
+
+
 def expand(node: Node) -> list[Symbol] | None:
-    """The outputs of the node by its body; None where it has none that fits."""
+    """The outputs of the node by its expansion or body; None where it has none that fits."""
     try:
-        body = function_of(node)
-        if body is None:
-            return None
-        made = _walk(node, body)
+        own = node.op.expansion(node)
+        if own is not None:
+            made = list(own)
+        else:
+            body = function_of(node) if _has_usable_body(node.op) else None
+            if body is None:
+                return None
+            made = _walk(node, body)
     except NeuralsymError:
         return None
     for old, new in zip(node.outputs, made, strict=True):
