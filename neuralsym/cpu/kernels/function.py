@@ -14,13 +14,12 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar
 
-from neuralsym.cpu.arrays import VIEWS, Scalar
-from neuralsym.cpu.emit import Code, array_kernel
+from neuralsym.cpu.arrays import VIEWS, Direction
+from neuralsym.cpu.kernels.array_row import array_row
 from neuralsym.cpu.library import Kernel
-from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, float_word
+from neuralsym.cpu.program import Buffer, Row, Sizes, Step
 from neuralsym.errors import BadAttribute
 
 WORKERS = ("worker", "workers")
@@ -55,17 +54,12 @@ class FunctionKernel(Kernel):
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         buffers = _operands(step)
         inputs = len(buffers) - len(step.outputs)
-        operands = tuple(
-            (str(b.dtype), b.rank, "in" if i < inputs else "out") for i, b in enumerate(buffers)
-        )
+        operands: list[tuple[Buffer, Sequence[int], Direction]] = [
+            (b, sizes.shape(b), "in" if i < inputs else "out") for i, b in enumerate(buffers)
+        ]
         values = [step.attr(name) for name in self.attributes]
-        code = _code(type(self).function, operands, tuple(_kind(v) for v in values), self.name)
-        words: list[Word] = []
-        for buffer in buffers:
-            words.append(Operand(buffer))
-            words += sizes.shape(buffer)
-        words += [float_word(v) if isinstance(v, float) else int(v) for v in values]
-        return [Row(code, words, serial=not self.shares)]
+        function = type(self).function
+        return [array_row(function, operands, values, name=self.name, serial=not self.shares)]
 
 
 def kernel_of_function(function: Callable[..., Any]) -> type[FunctionKernel]:
@@ -113,19 +107,3 @@ def _positional(
 
 def _operands(step: Step) -> list[Buffer]:
     return [*(b for b in step.inputs if b is not None), *step.outputs]
-
-
-def _kind(value: bool | int | float) -> Scalar:
-    if isinstance(value, bool):
-        return "bool"
-    return "int64" if isinstance(value, int) else "float64"
-
-
-@lru_cache(maxsize=1024)
-def _code(
-    function: Callable[..., Any],
-    operands: tuple[tuple[str, int, str], ...],
-    attributes: tuple[Scalar, ...],
-    name: str,
-) -> Code:
-    return array_kernel(function, operands, attributes, name)

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.cpu.arrays import Direction
 from neuralsym.cpu.driver import HostStep, host_callback
+from neuralsym.cpu.kernels.array_row import call_arrays
 from neuralsym.cpu.library import Kernel
 from neuralsym.cpu.program import Row, Sizes, Step
+from neuralsym.cpu.store import Store
+from neuralsym.errors import ExecutionError
 
 
 class HostRun(Protocol):
@@ -36,6 +43,34 @@ class HostKernel(Kernel):
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         return [Row(callback().address, [step.number], serial=True)]
+
+
+class ArrayStep(HostKernel):
+    """A kernel whose output sizes depend on the data: bookkeeping in Python, loops compiled.
+
+    `compute` allocates and calls `self.call(function, [(array, "in" | "out"), ...], attributes)`,
+    once to count and once to fill, say.
+    """
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        operands: Sequence[tuple[NDArray[Any], Direction]],
+        attributes: Sequence[bool | int | float] = (),
+    ) -> None:
+        """Run a compiled array function on arrays in C order; ExecutionError for a status not 0.
+
+        The message is what `failures` says of the status.
+        """
+        store = Store.of(self.options.cache_dir)
+        status = call_arrays(function, operands, attributes, self.target, store)
+        if status:
+            raise ExecutionError(self.failures.get(status, f"status {status}"))
+
+    @staticmethod
+    def ordered(value: NDArray[Any]) -> NDArray[Any]:
+        """The array in C order, with its rank."""
+        return np.ascontiguousarray(value).reshape(value.shape)
 
 
 class LastResort(HostKernel):
