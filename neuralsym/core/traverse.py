@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -115,3 +115,13 @@ def alike(a: Symbol | None, b: Symbol | None) -> bool:
 def bodies(node: Node) -> dict[str, Graph]:
     """The bodies of a node by attribute, as they were made: a Graph around has them renamed."""
     return {name: node.attrs[name] for name in node.op.body_attributes if name in node.attrs}
+
+
+def inlined(body: Graph, values: Sequence[Symbol]) -> list[Symbol]:
+    """What the body computes of these values of its parameters, in the place where they are."""
+    new = dict(zip(body.inputs, values, strict=True))
+    for node in body.nodes:
+        made = renewed(node, new)
+        if made is not node and node.op is not Variable:
+            new.update(zip(node.outputs, made.outputs, strict=True))
+    return [new.get(s, s) for s in body.outputs]

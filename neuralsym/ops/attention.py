@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from neuralsym.core import registry
+from neuralsym.core.body import refitted
+from neuralsym.core.check import agree
+from neuralsym.core.graph import Graph
+from neuralsym.core.leaves import constant
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node, Symbol
+from neuralsym.core.tensor import Tensor
+from neuralsym.core.traverse import inlined
 from neuralsym.core.types import Shape, Size, TensorType, Type
+from neuralsym.dtypes import NumberType, from_onnx
+from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import (
     Contraction,
     bad,
@@ -12,6 +28,8 @@ from neuralsym.ops.base import (
     check_rank,
     same_type,
 )
+from neuralsym.ops.expansions import converted, reshaped, same_size, size_of, sizes_of, whole
+from neuralsym.ops.shapes import merged
 
 _MOST_HEADS = 2**20
 
@@ -135,7 +153,12 @@ class RotaryEmbedding(Contraction):
 
 
 class FlexAttention(Contraction):
-    """Attention whose scores and probabilities pass through bodies of the user's."""
+    """softmax(Q K^T * scale) V whose scores and probabilities pass through bodies of the user's.
+
+    Q is [batch, heads, length, size], K and V have as many heads or a divisor of them. From the
+    scores to the product with V all is computed in `softmax_precision`: float32 unless it says
+    otherwise, float64 for inputs of float64.
+    """
 
     domain = "ai.onnx.preview"
 
@@ -143,9 +166,107 @@ class FlexAttention(Contraction):
     def check(cls, call: Call) -> None:
         for i in range(3):
             check_rank(call, i, 4, 4)
+        check_choice(call, "softmax_precision", tuple(kind.onnx for kind in _PRECISIONS))
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
-        q, v = call.shape(0), call.shape(2)
+        q, k, v = call.shape(0), call.shape(1), call.shape(2)
+        if q is not None and k is not None:
+            _check_groups(call, q[1], k[1])
+            merged(call, q[3], k[3], "the head sizes of Q and K")
+        if k is not None and v is not None:
+            merged(call, k[1], v[1], "the heads of K and V")
+            merged(call, k[2], v[2], "the lengths of K and V")
+        scores = cls._scores(call)
+        for name in cls.body_attributes:
+            if name in call.attrs:
+                _check_modifier(call, name, scores)
         head: Shape = (None,) * 3 if q is None else q[:3]
         return [TensorType(call.dtype(0), (*head, None if v is None else v[3]))]
+
+    @classmethod
+    def refit(cls, call: Call) -> Mapping[str, Any]:
+        scores = cls._scores(call)
+        bodies = [name for name in cls.body_attributes if name in call.attrs]
+        made = {name: refitted(call.attrs[name], [scores], call.captures) for name in bodies}
+        return {**call.attrs, **made}
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        q, k, v = (s for s in node.inputs if s is not None)
+        if q.shape is None or k.shape is None or v.shape is None:
+            return None
+        # The products of narrow floats are as wide as the softmax: nothing overflows or is rounded
+        # between them. A softmax that is asked to be narrower than its inputs narrows the scores.
+        precision = _precision(q.dtype, node.attr("softmax_precision"))
+        wide = max(precision, q.dtype, key=lambda kind: kind.itemsize)
+        heads, kept = sizes_of(q, 0, 3), size_of(k, 2)
+        size = q.shape[3]
+        scale = node.attr("scale")
+        if scale is None and isinstance(size, int):
+            scale = 1 / math.sqrt(size) if size else 1.0
+        factor = None if scale is None else constant(Tensor.of(np.float64(scale), wide))
+        if factor is None:
+            factor = registry.call(
+                "Reciprocal", registry.call("Sqrt", converted(size_of(q, 3), wide))
+            )
+        scaled = converted(q, wide) * factor
+        keys = registry.call("Transpose", converted(k, wide), perm=(0, 1, 3, 2))
+        values = converted(v, precision)
+        grouped = not same_size(q.shape[1], k.shape[1])
+        if grouped:
+            # Query head h goes with key head h // group: the heads are cut in two axes.
+            cut = (size_of(k, 1), registry.call("Div", size_of(q, 1), size_of(k, 1)), size_of(q, 2))
+            scaled = reshaped(scaled, size_of(q, 0), *cut, size_of(q, 3))
+            keys, values = (registry.call("Unsqueeze", s, whole(2)) for s in (keys, values))
+        scores = registry.call("MatMul", scaled, keys)
+        if grouped:
+            scores = reshaped(scores, heads, kept)
+        scores = cls._modified(node, "score_mod", converted(scores, precision))
+        weights = cls._modified(node, "prob_mod", registry.call("Softmax", scores, axis=-1))
+        if grouped:
+            weights = reshaped(weights, size_of(q, 0), *cut, kept)
+        made = converted(registry.call("MatMul", weights, values), q.dtype)
+        return [reshaped(made, heads, size_of(v, 3)) if grouped else made]
+
+    @classmethod
+    def _scores(cls, call: Call) -> TensorType:
+        """The type of the scores, which a body takes and gives."""
+        q, k = call.shape(0), call.shape(1)
+        head: Shape = (None,) * 3 if q is None else q[:3]
+        shape = (*head, None if k is None else k[2])
+        return TensorType(_precision(call.dtype(0), call.attr("softmax_precision")), shape)
+
+    @staticmethod
+    def _modified(node: Node, name: str, x: Symbol) -> Symbol:
+        body = node.attrs.get(name)
+        return x if body is None else inlined(body, [x, *node.captures])[0]
+
+
+_PRECISIONS = (
+    *(NumberType.FLOAT32, NumberType.FLOAT16),
+    *(NumberType.FLOAT64, NumberType.BFLOAT16),
+)
+"""What `softmax_precision` may be."""
+
+
+def _precision(own: NumberType, asked: int | None) -> NumberType:
+    if asked is not None:
+        return from_onnx(asked)
+    return NumberType.FLOAT64 if own is NumberType.FLOAT64 else NumberType.FLOAT32
+
+
+def _check_modifier(call: Call, name: str, scores: TensorType) -> None:
+    """The body takes the scores, and gives what has their shape and number type."""
+    body = call.attrs[name]
+    if not isinstance(body, Graph):
+        call.fail(f"{name} is {body!r}, not a Graph", TypeMismatch)
+    if len(body.inputs) != 1 + len(call.captures) or len(body.outputs) != 1:
+        call.fail(
+            f"{name} takes {len(body.inputs) - len(call.captures)} tensors and gives "
+            f"{len(body.outputs)}: it must take one and give one",
+            bad,
+        )
+    for what, symbol in (("takes", body.inputs[0]), ("gives", body.outputs[0])):
+        if not agree(symbol.type, scores):
+            call.fail(f"{name} {what} {symbol.type} where the scores are {scores}", TypeMismatch)

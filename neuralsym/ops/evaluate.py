@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.core.graph import Graph
-from neuralsym.core.leaves import Variable, is_stored, stored
+from neuralsym.core.graph import Graph, rebuild
+from neuralsym.core.leaves import Variable, is_stored, make_variable, stored
 from neuralsym.core.schema import OPSET, VERSIONS
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import OptionalType, SequenceType, TensorType, Type
@@ -58,6 +58,8 @@ def evaluate(
     try:
         if node.op.__name__ in BODIES and node.op.domain == "":
             outputs = BODIES[node.op.__name__](node, values, captured)
+        elif node.op.body_attributes and node.attrs.keys() & set(node.op.body_attributes):
+            outputs = _expanded(node, values, captured)
         else:
             with np.errstate(all="ignore"):
                 outputs = _reference(node).run(None, _feeds(node, values))
@@ -134,6 +136,28 @@ def _elementwise(node: Node, values: Sequence[Value]) -> NDArray[Any] | None:
         raise ExecutionError(
             f"{node.describe()} failed on ({given_words}): {error}{at_line(node.where)}"
         ) from error
+
+
+def _expanded(node: Node, values: Sequence[Value], captured: Sequence[Value]) -> list[Value]:
+    """The value by the operator's expansion, made anew for inputs of the types at hand."""
+    feeds: dict[Symbol, Value] = {}
+
+    def fed(symbol: Symbol | None, value: Value) -> Symbol:
+        assert symbol is not None
+        type_ = symbol.type
+        if isinstance(value, np.ndarray) and isinstance(type_, TensorType):
+            type_ = TensorType(type_.dtype, value.shape)
+        made = make_variable(None, type_)
+        feeds[made] = value
+        return made
+
+    given = zip(node.inputs, values, strict=True)
+    inputs = tuple(None if symbol is None else fed(symbol, v) for symbol, v in given)
+    captures = tuple(map(fed, node.captures, captured))
+    symbols = node.op.expansion(rebuild(node, inputs, captures=captures))
+    if symbols is None:
+        raise NoKernel(f"nothing computes {node.describe()}{at_line(node.where)}")
+    return evaluate_graph(Graph(symbols, list(feeds)), feeds)
 
 
 # -- onnx's reference evaluator ----------------------------------------------------------------

@@ -15,7 +15,6 @@ from neuralsym.engines import onnx as engine
 
 RANDOM = "draws random numbers that nothing prescribes"
 HALF = "float16 products are summed in float32, the case rounds each step"
-BODY = "FlexAttention with a body is not computed yet"
 TRAINING = "gradients are not taken over: neuralsym is for inference"
 KNOWN = {
     "node/test_bernoulli": RANDOM,
@@ -26,11 +25,6 @@ KNOWN = {
     "node/test_bernoulli_seed_expanded": RANDOM,
     "node/test_attention_4d_causal_fp16": HALF,
     "node/test_attention_4d_causal_fp16_expanded": HALF,
-    "node/test_flexattention_causal_mask": BODY,
-    "node/test_flexattention_prob_mod": BODY,
-    "node/test_flexattention_relative_positional": BODY,
-    "node/test_flexattention_score_mod": BODY,
-    "node/test_flexattention_soft_cap": BODY,
     "simple/test_gradient_of_add": TRAINING,
     "simple/test_gradient_of_add_and_mul": TRAINING,
 }
