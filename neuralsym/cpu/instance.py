@@ -252,7 +252,12 @@ class Instance:
         for index, segment in enumerate(self.program.segments):
             bound = self._bound[index]
             if index:
-                plan = self.cell.plan(index, self._now, plans, extra)
+                read = {b: np.array(self._array(b)) for b in segment.reads}
+                if read:
+                    extra = (*extra, *((a.shape, a.tobytes()) for a in read.values()))
+                plan = self.cell.plan(index, self._now, plans, extra, read)
+                if read:
+                    self._now = plan.sizes
                 if bound is None or bound.plan is not plan:
                     bound = self._bind(index, plan)
                 for buffer, array in self._defined.items():

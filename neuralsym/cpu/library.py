@@ -79,6 +79,15 @@ class Kernel:
         """The inputs whose values it reads; what only others need is not computed at all."""
         return [i for i, buffer in enumerate(step.inputs) if buffer is not None]
 
+    def settings(self, step: Step) -> Sequence[int]:
+        """The inputs whose values `rows` and the shapes of the outputs need when planning.
+
+        Axes, pads, shapes, counts. Where they are computed in the run, the program is cut before
+        the step, and `settled` (kernels/movement.py) gives what has come. The operator's `infer`
+        must tell the shapes of its outputs from these values and the shapes of its inputs.
+        """
+        return ()
+
     def forms(self, step: Step) -> Sequence[Form]:
         """The layouts it works with, the preferred first; plain row-major unless it says more.
 

@@ -22,7 +22,7 @@ from neuralsym.cpu.layout import assign_layouts
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
-from neuralsym.cpu.program import Buffer, Program, Role, Segment, Step, is_plain_name
+from neuralsym.cpu.program import Buffer, Program, Role, Segment, Step, is_plain_name, owner
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import NoKernel, OpError, at_line
 
@@ -81,7 +81,7 @@ def lower(graph: Graph, lowering: Lowering) -> Program:
         assert kernel is not None
         _compile_bodies(step, lowering)
         kernel.adjust(step)
-    program.segments = split(steps, set(given))
+    program.segments = split(steps, set(given), program.inputs.values())
     for number, step in enumerate(program.steps):
         step.number = number
     return program
@@ -195,15 +195,31 @@ def defines(step: Step, bound: set[str]) -> list[Buffer]:
     return found
 
 
-def split(steps: Iterable[Step], bound: set[str]) -> list[Segment]:
-    """The segments: each ends behind a step that defines shapes."""
+def split(steps: Iterable[Step], bound: set[str], inputs: Iterable[Buffer]) -> list[Segment]:
+    """The segments: each ends behind a host step that defines shapes, or before a step with
+    settings that were not computed when the segment began."""
+    from neuralsym.cpu.kernels.host import HostKernel
+
     segments = [Segment()]
+    ready: set[Buffer] = set()  # what was computed before the segment
+    written = set(inputs)
     for step in steps:
-        segments[-1].steps.append(step)
-        found = defines(step, bound)
-        if found:
-            segments[-1].defines = found
+        late = step.late
+        if not all(owner(b) in ready for b in late):
             segments.append(Segment())
+            ready |= written
+        segment = segments[-1]
+        segment.steps.append(step)
+        written.update(owner(b) for b in step.outputs)
+        found = defines(step, bound)
+        if late:
+            segment.late.append(step)
+            segment.reads += [b for b in late if b not in segment.reads]
+        elif found:
+            assert isinstance(step.kernel, HostKernel)
+            segment.defines = found
+            segments.append(Segment())
+            ready |= written
     return segments
 
 
@@ -244,25 +260,33 @@ def select(step: Step, lowering: Lowering, depends_on_data: Sequence[Buffer] = (
         ElementwiseKernel,
         LastResort,
     ]
-    blocked = _only_on_host(step, depends_on_data)
+    blocked = _only_on_host(step)
     for kind in candidates:
-        if blocked and not issubclass(kind, HostKernel):
-            step.refusals.append((kind.name, blocked))
-            continue
         kernel = lowering.kernel(kind)
-        answer = kernel.supports(step)
-        if answer is True:
+        refusal = "" if issubclass(kind, HostKernel) else blocked
+        if not refusal:
+            answer = kernel.supports(step)
+            refusal = "" if answer is True else str(answer)
+        if not refusal and depends_on_data and not issubclass(kind, HostKernel):
+            refusal = _cannot_tell(step, kernel, depends_on_data)
+        if not refusal:
             step.kernel = kernel
             return
-        step.refusals.append((kind.name, str(answer)))
+        step.refusals.append((kind.name, refusal))
     reasons = "".join(f"\n  {name}: {reason}" for name, reason in step.refusals)
     raise NoKernel(f"nothing can run {step.describe()}{reasons}{at_line(step.where)}")
 
 
-def _only_on_host(step: Step, depends_on_data: Sequence[Buffer]) -> str:
+def _cannot_tell(step: Step, kernel: Kernel, depends_on_data: Sequence[Buffer]) -> str:
+    """Why the settings of the kernel would not tell the shapes that depend on data, if so."""
+    given = (step.input(i) for i in kernel.settings(step))
+    if any(b is not None and not b.is_settled for b in given):
+        return ""
+    return f"the shape of {depends_on_data[0].name} depends on data"
+
+
+def _only_on_host(step: Step) -> str:
     """Why no compiled kernel can run the step, if so."""
-    if depends_on_data:
-        return f"the shape of {depends_on_data[0].name} depends on data"
     for buffer in (*step.operands, *step.outputs):
         if buffer.role is Role.HOST:
             return f"{buffer.name} is a {buffer.type}, which only host steps handle"
@@ -296,21 +320,18 @@ def without_dead(steps: list[Step], results: set[Buffer], given: set[str]) -> li
             continue
         kept.append(step)
         assert step.kernel is not None
-        needed = set(step.kernel.needs(step))
+        settings = set(step.kernel.settings(step))
+        needed = settings.union(step.kernel.needs(step))
         for buffer in step.captures + step.outputs:
             want(buffer)
         inputs: list[Buffer | None] = []
         for i, given_buffer in enumerate(step.inputs):
-            ready = given_buffer is not None and _is_ready(given_buffer)
+            ready = given_buffer is not None and given_buffer.is_settled
             inputs.append(given_buffer if ready or i in needed else None)
-            if given_buffer is not None and i in needed:
+            if given_buffer is not None and i in needed and not (ready and i in settings):
                 want(given_buffer)
         step.inputs = tuple(inputs)
     return kept[::-1]
-
-
-def _is_ready(buffer: Buffer) -> bool:
-    return buffer.role is Role.CONSTANT or buffer.known is not None
 
 
 def _compile_bodies(step: Step, lowering: Lowering) -> None:

@@ -81,6 +81,11 @@ class Buffer:
     known: NDArray[Any] | None = None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the value is known before the run computes anything."""
+        return self.role is Role.CONSTANT or self.known is not None
+
+    @property
     def is_tensor(self) -> bool:
         """Whether it lies in memory as numbers: false for sequences, optionals and strings."""
         return self.role is not Role.HOST
@@ -192,6 +197,13 @@ class Step:
         return self.inputs[index] if index < len(self.inputs) else None
 
     @property
+    def late(self) -> tuple[Buffer, ...]:
+        """The settings of its kernel that only the run computes."""
+        assert self.kernel is not None
+        given = (self.input(i) for i in self.kernel.settings(self))
+        return tuple(b for b in given if b is not None and not b.is_settled)
+
+    @property
     def operands(self) -> tuple[Buffer, ...]:
         """Every buffer that the step may read: its given inputs, then its captures."""
         return (*(b for b in self.inputs if b is not None), *self.captures)
@@ -237,6 +249,8 @@ class Sizes:
         self.names = dict(names)
         self.workers = workers
         self._shapes: dict[Buffer, tuple[int, ...]] = {}
+        self.read: dict[Buffer, NDArray[Any]] = {}
+        """The values of settings that the run has computed."""
 
     @property
     def key(self) -> tuple[tuple[str, int], ...]:
@@ -246,6 +260,7 @@ class Sizes:
         """The same sizes, to which more can be bound."""
         made = Sizes(self.names, self.workers)
         made._shapes = dict(self._shapes)
+        made.read = dict(self.read)
         return made
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...]) -> None:
@@ -325,6 +340,12 @@ class Sizes:
         flat = [evaluate(d, self.names) for d in buffer.known.reshape(-1).tolist()]
         return np.array(flat, dtype=buffer.dtype.numpy).reshape(buffer.known.shape)
 
+    def setting(self, buffer: Buffer) -> NDArray[Any]:
+        """The value of a setting: constant, known from sizes, or read when the run has made it."""
+        if buffer.known is not None:
+            return self.value(buffer)
+        return buffer.value if buffer.role is Role.CONSTANT else self.read[buffer]
+
     def nbytes(self, buffer: Buffer) -> int:
         size = buffer.dtype.itemsize
         for d in self.memory_shape(buffer):
@@ -356,12 +377,16 @@ def row_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 class Segment:
     """Steps whose shapes are all known once those before have run.
 
-    `defines` are buffers whose shapes the last step, a host step, tells; the runtime binds them,
-    plans the next segment and puts their values into its memory.
+    `reads` are settings that earlier segments, or the feeder, have computed: the runtime reads
+    their values before it plans the segment, and works out the shapes of the steps in `late`,
+    which depend on them, in order. `defines` are buffers whose shapes the last step, a host step,
+    tells; the runtime binds them, plans the next segment and puts their values into its memory.
     """
 
     steps: list[Step] = field(default_factory=list)
     defines: list[Buffer] = field(default_factory=list)
+    late: list[Step] = field(default_factory=list)
+    reads: list[Buffer] = field(default_factory=list)
 
 
 @dataclass(eq=False)

@@ -28,6 +28,7 @@ from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.plan import Plan, plan_segment
 from neuralsym.cpu.program import Buffer, Program, Role, Row, Sizes
+from neuralsym.cpu.settings import with_settings
 from neuralsym.cpu.store import Store
 from neuralsym.cpu.threads import Team, default_threads, shared_team
 from neuralsym.dtypes import NumberType
@@ -131,13 +132,26 @@ class Cell:
         return lambda: team.run(frame, table, rows, times)
 
     # -- plans -----------------------------------------------------------------------------
-    def plan(self, index: int, sizes: Sizes, before: Sequence[Plan], extra: Any = ()) -> Plan:
-        """The plan of a segment for some sizes, and whatever else its shapes depend on."""
+    def plan(
+        self,
+        index: int,
+        sizes: Sizes,
+        before: Sequence[Plan],
+        extra: Any = (),
+        read: Mapping[Buffer, NDArray[Any]] | None = None,
+    ) -> Plan:
+        """The plan of a segment for some sizes, and whatever else its shapes depend on.
+
+        read: the values of the segment's settings that the run has computed; the sizes of the plan
+        (`Plan.sizes`) are the given ones with what follows from these values.
+        """
         key = (sizes.key, extra)
         plans = self._plans[index]
         with self.lock:
             found = plans.get(key)
             if found is None:
+                if read:
+                    sizes = with_settings(self.program.segments[index], sizes, read)
                 found = plan_segment(self.program, index, sizes, before, self)
                 plans[key] = found
                 while len(plans) > PLANS:

@@ -16,7 +16,7 @@ from neuralsym.cpu.emit import Code
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step, row_strides
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, row_strides
 from neuralsym.cpu.templates.strided import (
     StridedText,
     strided_copies,
@@ -58,13 +58,13 @@ class Movement(Kernel):
         buffers = [b for b in (*step.inputs, *step.outputs) if b is not None]
         if not all(b.is_tensor for b in buffers):
             return "not a tensor of numbers"
-        unread = [i for i in range(len(step.inputs)) if i not in self.needs(step)]
-        if not all(is_settled(step.inputs[i]) for i in unread):
-            return "its settings are computed in the run"
         return True
 
     def needs(self, step: Step) -> Sequence[int]:
         return [0]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return range(1, len(step.inputs))
 
     def copy(self, target: View, source: View, shape: Sequence[int], sizes: Sizes) -> list[Row]:
         """The rows that copy between two views of that shape."""
@@ -94,15 +94,15 @@ def _copy_code(form: StridedText) -> Code:
 
 def is_settled(buffer: Buffer | None) -> bool:
     """Whether a value is known before the run computes anything."""
-    return buffer is None or buffer.role is Role.CONSTANT or buffer.known is not None
+    return buffer is None or buffer.is_settled
 
 
 def settled(step: Step, index: int, sizes: Sizes) -> list[Any] | None:
-    """The value of a settled input as a list; None when it is omitted."""
+    """The value of a setting (`Kernel.settings`) as a list; None when it is omitted."""
     buffer = step.input(index)
     if buffer is None:
         return None
-    value = sizes.value(buffer) if buffer.known is not None else buffer.value
+    value = sizes.setting(buffer)
     return list(np.asarray(value).reshape(-1).tolist())
 
 
@@ -229,6 +229,9 @@ class Pad(Movement):
     def needs(self, step: Step) -> Sequence[int]:
         value = step.input(2)
         return [0] if value is None or is_settled(value) else [0, 2]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return [1, 3]
 
     def adjust(self, step: Step) -> None:
         y = step.outputs[0]

@@ -9,9 +9,9 @@ from math import prod
 
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import blockable, channels
-from neuralsym.cpu.kernels.movement import is_settled, settled
+from neuralsym.cpu.kernels.movement import settled
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
-from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.program import Operand, Role, Row, Sizes, Step, Word
 from neuralsym.cpu.templates import scan
 from neuralsym.cpu.templates.lanes import COMPUTED
 from neuralsym.cpu.templates.reduce import How, ReduceText, reduce_text
@@ -36,15 +36,13 @@ class Reduce(Kernel):
     """One value for each place of the axes that are kept (templates/reduce.py)."""
 
     def supports(self, step: Step) -> bool | str:
-        x, axes = step.inputs[0], step.input(1)
+        x = step.inputs[0]
         assert x is not None
         if x.dtype not in COMPUTED:
             return f"no compiled loops over {x.dtype}"
-        if not is_settled(axes):
-            return "its axes are computed in the run"
-        if axes is not None and axes.known is not None and axes.known.dtype == object:
-            return "its axes depend on sizes"
-        flags = _flags(step, x.rank)
+        flags = _flags(step, x.rank, _told_axes(step))
+        if flags is None:
+            flags = [i % 2 == 0 for i in range(x.rank)]  # the worst that the run may bring
         groups = [flag for i, flag in enumerate(flags) if not i or flag != flags[i - 1]]
         if max(groups.count(True), groups.count(False)) > GROUPS:
             return f"kept and reduced axes alternate more than {GROUPS} times"
@@ -52,6 +50,9 @@ class Reduce(Kernel):
 
     def needs(self, step: Step) -> Sequence[int]:
         return [0]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return [1]
 
     def forms(self, step: Step) -> Sequence[Form]:
         plain = super().forms(step)
@@ -63,7 +64,8 @@ class Reduce(Kernel):
         count = channels(x)
         if not isinstance(count, int) or count % width:
             return plain  # the lanes beyond the last channel are no outputs
-        if _flags(step, x.rank) != [False, False, *[True] * (x.rank - 2)]:
+        flags = _flags(step, x.rank, _told_axes(step))
+        if flags != [False, False, *[True] * (x.rank - 2)]:
             return plain
         rest = (ROWS,) * (len(step.inputs) - 1)
         return [*plain, Form((Take(width), *rest), (ROWS,))]
@@ -73,7 +75,8 @@ class Reduce(Kernel):
         assert x is not None
         if 0 in sizes.shape(y):
             return []
-        flags = _flags(step, x.rank)
+        flags = _flags(step, x.rank, settled(step, 1, sizes) or [])
+        assert flags is not None
         dims, strides = sizes.memory_shape(x), sizes.strides(x)
         if x.layout.block:
             dims = (*dims[:2], *sizes.shape(x)[2:], dims[-1])
@@ -89,19 +92,23 @@ class Reduce(Kernel):
         return prod(sizes.shape(x))
 
 
-def _flags(step: Step, rank: int) -> list[bool]:
-    """Of each axis, whether it is reduced."""
-    axes = _axes(step.input(1))
+def _flags(step: Step, rank: int, axes: list[int] | None) -> list[bool] | None:
+    """Of each axis, whether it is reduced; None where the axes are not known yet."""
+    if axes is None:
+        return None
     if not axes:
         return [not step.attr("noop_with_empty_axes")] * rank
     return [i in {a % rank for a in axes} for i in range(rank)]
 
 
-def _axes(buffer: Buffer | None) -> list[int]:
-    """The axes that a settled input names."""
+def _told_axes(step: Step) -> list[int] | None:
+    """The axes, where they are known for all runs."""
+    buffer = step.input(1)
     if buffer is None:
         return []
-    value = buffer.value if buffer.known is None else buffer.known
+    value = buffer.value if buffer.role is Role.CONSTANT else buffer.known
+    if value is None or value.dtype == object:
+        return None
     return [int(a) for a in value.reshape(-1).tolist()]
 
 
@@ -169,13 +176,11 @@ class Arg(Scan):
 class Running(Scan):
     """Running sums or products along an axis."""
 
-    def supports(self, step: Step) -> bool | str:
-        if not is_settled(step.inputs[1]):
-            return "its axis is computed in the run"
-        return super().supports(step)
-
     def needs(self, step: Step) -> Sequence[int]:
         return [0]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return [1]
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         if 0 in sizes.shape(step.outputs[0]):

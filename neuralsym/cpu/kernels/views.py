@@ -21,6 +21,9 @@ class ViewKernel(Kernel):
     def needs(self, step: Step) -> Sequence[int]:
         return (0,)
 
+    def settings(self, step: Step) -> Sequence[int]:
+        return range(1, len(step.inputs))
+
     def adjust(self, step: Step) -> None:
         whole = step.inputs[0]
         assert whole is not None
