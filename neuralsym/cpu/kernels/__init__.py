@@ -23,6 +23,7 @@ MODULES = (
     "normalise",
     "resize",
     "indexed",
+    "select",
     "concat",
     "batch_norm",
     "softmax",

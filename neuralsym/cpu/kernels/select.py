@@ -1,0 +1,233 @@
+"""Elements chosen by their values: TopK, Hardmax, NonZero, Compress, Unique."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.cpu.arrays import Direction
+from neuralsym.cpu.kernels.host import ArrayStep
+from neuralsym.cpu.kernels.sort import group, hard_max, order_of, top_k
+from neuralsym.cpu.kernels.units import REALS, UNITS, Side, are_tensors, typed_row, units
+from neuralsym.cpu.library import Kernel, Library
+from neuralsym.cpu.program import Row, Sizes, Step
+from neuralsym.dtypes import NumberType, number_type
+
+COMPLEX = (NumberType.COMPLEX64, NumberType.COMPLEX128)
+
+
+def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+    """A shape seen as [outer, axis, inner]."""
+    axis %= len(shape)
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+class TopK(Kernel):
+    """The k best of each line, in order; of equals the lower index. NaN is the largest."""
+
+    def supports(self, step: Step) -> bool | str:
+        x = step.inputs[0]
+        assert x is not None
+        return x.dtype in REALS or f"no order of {x.dtype}"
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return [0]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return [1]
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, (values, indices) = step.inputs[0], step.outputs
+        assert x is not None
+        if 0 in sizes.shape(values):
+            return []
+        axis = step.attr("axis")
+        given, made = around(sizes.shape(x), axis), around(sizes.shape(values), axis)
+        kind = _seen(x.dtype)
+        sides = [
+            Side(x, kind, given),
+            Side(values, kind, made, "out"),
+            Side(indices, "int64", made, "out"),
+        ]
+        loop = top_k(order_of(x.dtype))
+        return [typed_row(loop, sides, [int(bool(step.attr("largest")))], name="top_k")]
+
+
+class Hardmax(Kernel):
+    """One at the first largest element of each line. NaN is the largest."""
+
+    def supports(self, step: Step) -> bool | str:
+        x = step.inputs[0]
+        assert x is not None
+        return x.dtype in REALS or f"no order of {x.dtype}"
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        shape = sizes.shape(x)
+        if 0 in shape:
+            return []
+        lines = around(shape, step.attr("axis")) if shape else (1, 1, 1)
+        kind = _seen(x.dtype)
+        one = 1
+        if x.dtype in (NumberType.FLOAT16, NumberType.BFLOAT16):
+            one = int(np.ones(1, x.dtype.numpy).view(np.uint16)[0])
+        sides = [Side(x, kind, lines), Side(y, kind, lines, "out")]
+        return [typed_row(hard_max(order_of(x.dtype)), sides, [one], name="hard_max")]
+
+
+def _seen(kind: NumberType) -> str:
+    """The name of the type that loops see elements of `kind` as, where they compare them."""
+    return "uint8" if kind is NumberType.BOOL else kind.value
+
+
+# -- sizes that depend on the data ----------------------------------------------------------------
+class Chosen(ArrayStep):
+    """What they share: they take numbers."""
+
+    def supports(self, step: Step) -> bool | str:
+        return are_tensors(step) or "not a tensor of numbers"
+
+
+class NonZero(Chosen):
+    """The places of what is not zero: counted, then written. A scalar has places without axes."""
+
+    def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        x = values[0]
+        kind = number_type(x.dtype)
+        parts = 2 if kind in COMPLEX else 1
+        size = x.dtype.itemsize // parts
+        flat = self.ordered(x).reshape(-1).view(UNITS[size]).reshape(x.size, parts)
+        # The sign bit of a float does not count.
+        ignored = 0 if kind.is_integer or kind is NumberType.BOOL else 1
+        mask = int(np.array(2 ** (8 * size - ignored) - 1, np.uint64).view(np.int64))
+        count = np.zeros(1, np.int64)
+        self.call(_count, [(flat, "in"), (count, "out")], [mask])
+        found = np.empty((x.ndim, int(count[0])), np.int64)
+        shape = np.array(x.shape, np.int64)
+        self.call(_places, [(flat, "in"), (shape, "in"), (found, "out")], [mask])
+        return [found]
+
+
+def _counts(x: Any, i: int, mask: int) -> bool:
+    """Whether an element has any bit of the mask in any of its parts."""
+    bits = np.uint64(x[i, 0])
+    for part in range(1, x.shape[1]):
+        bits |= np.uint64(x[i, part])
+    return bool(bits & np.uint64(mask))
+
+
+def _count(x: Any, count: Any, mask: int) -> None:
+    total = 0
+    for i in range(x.shape[0]):
+        total += _counts(x, i, mask)
+    count[0] = total
+
+
+def _places(x: Any, shape: Any, found: Any, mask: int) -> None:
+    at = 0
+    for i in range(x.shape[0]):
+        if _counts(x, i, mask):
+            rest = i
+            for axis in range(shape.shape[0] - 1, -1, -1):
+                found[axis, at] = rest % shape[axis]
+                rest //= shape[axis]
+            at += 1
+
+
+class Compress(Chosen):
+    """The entries along an axis, or of the flat input, where the condition is true.
+
+    Entries without a condition are dropped; conditions without an entry count for nothing.
+    """
+
+    def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        x, condition = values
+        axis = step.attr("axis")
+        flat = axis is None
+        outer, n, inner = (1, x.size, 1) if axis is None else around(x.shape, axis)
+        kept = self.ordered(condition[:n]).view(np.uint8)
+        count = np.zeros(1, np.int64)
+        self.call(_count, [(kept.reshape(-1, 1), "in"), (count, "out")], [255])
+        m = int(count[0])
+        shape = (m,) if flat else (*x.shape[: axis % x.ndim], m, *x.shape[axis % x.ndim + 1 :])
+        made = np.empty(shape, x.dtype)
+        places = np.empty((1, m), np.int64)
+        whole = np.array([len(kept)], np.int64)
+        column = kept.reshape(-1, 1)
+        self.call(_places, [(column, "in"), (whole, "in"), (places, "out")], [255])
+        pick_slices(self, x, made, (outer, n, inner), places[0])
+        return [made]
+
+
+def pick_slices(
+    kernel: ArrayStep,
+    x: NDArray[Any],
+    made: NDArray[Any],
+    seen: tuple[int, int, int],
+    places: NDArray[np.int64],
+) -> None:
+    """Copy the slices at those places of x, seen as [outer, axis, inner], into `made`."""
+    outer, n, inner = seen
+    if not made.size:
+        return
+    name, count = units(inner * x.dtype.itemsize)
+    source = kernel.ordered(x).reshape(-1).view(name).reshape(outer, n, count)
+    target = made.reshape(-1).view(name).reshape(outer, len(places), count)
+    kernel.call(_pick, [(source, "in"), (places, "in"), (target, "out")])
+
+
+def _pick(x: Any, places: Any, y: Any) -> None:
+    for o in range(y.shape[0]):
+        for i in range(y.shape[1]):
+            source = x[o, places[i]]
+            target = y[o, i]
+            for s in range(y.shape[2]):
+                target[s] = source[s]
+
+
+class Unique(Chosen):
+    """The groups of equal elements, or of equal slices along an axis: their first, places, sizes.
+
+    NaN equals NaN. Sorted, or in the order in which they are met.
+    """
+
+    def supports(self, step: Step) -> bool | str:
+        x = step.inputs[0]
+        assert x is not None
+        if not x.is_tensor or x.dtype not in (*REALS, *COMPLEX, NumberType.BOOL):
+            return "it has no numbers to order"
+        return True
+
+    def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        x, axis = values[0], step.attr("axis")
+        seen = (1, x.size, 1) if axis is None else around(x.shape, axis)
+        n = seen[1]
+        kind = number_type(x.dtype)
+        whole = self.ordered(x).reshape(seen)
+        if kind is NumberType.BOOL:
+            whole = whole.view(np.uint8)
+        order, spare, first, inverse, counts = (np.empty(n, np.int64) for _ in range(5))
+        found = np.zeros(1, np.int64)
+        operands: list[tuple[NDArray[Any], Direction]] = [(whole, "in")]
+        operands += [(a, "out") for a in (order, spare, first, inverse, counts, found)]
+        self.call(group(order_of(kind)), operands, [int(bool(step.attr("sorted")))])
+        groups = int(found[0])
+        first, counts = first[:groups].copy(), counts[:groups].copy()
+        if axis is None:
+            made = np.empty(groups, x.dtype)
+        else:
+            axis %= x.ndim
+            made = np.empty((*x.shape[:axis], groups, *x.shape[axis + 1 :]), x.dtype)
+        pick_slices(self, x, made, seen, first)
+        return [made, first, inverse, counts][: len(step.outputs)]
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    for kind in (TopK, Hardmax, NonZero, Compress, Unique):
+        library.kernel(kind.__name__, name=kind.__name__.lower())(kind)

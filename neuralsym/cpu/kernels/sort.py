@@ -1,0 +1,216 @@
+"""Orders of number types and the loops that sort by them: the k first of a line, equal slices.
+
+NaN comes after every number, as in numpy; -0.0 and 0.0 are equal; complex numbers are ordered by
+their real parts, then by their imaginary ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from neuralsym.dtypes import NumberType
+
+Before = Callable[[Any, Any], bool]
+"""Whether one element in memory comes before another."""
+
+
+def before(a: Any, b: Any) -> bool:
+    """The order of integers, float32 and float64."""
+    return bool(a < b or (b != b and a == a))
+
+
+def _place(bits: Any, infinity: Any) -> Any:
+    """A whole number in the order of sign-and-magnitude floats; that of NaN is the largest."""
+    magnitude = np.int32(bits & 0x7FFF)
+    if magnitude > infinity:
+        return np.int32(0x10000)
+    return np.int32(-magnitude) if bits & 0x8000 else magnitude
+
+
+def half_before(a: Any, b: Any) -> bool:
+    """The order of float16."""
+    return bool(_place(a, 0x7C00) < _place(b, 0x7C00))
+
+
+def bfloat_before(a: Any, b: Any) -> bool:
+    """The order of bfloat16."""
+    return bool(_place(a, 0x7F80) < _place(b, 0x7F80))
+
+
+def complex_before(a: Any, b: Any) -> bool:
+    """The order of complex numbers."""
+    if before(a.real, b.real):
+        return True
+    return not before(b.real, a.real) and before(a.imag, b.imag)
+
+
+def order_of(kind: NumberType) -> Before:
+    """The order of a number type, over elements as loops see them."""
+    orders: dict[NumberType, Before] = {
+        NumberType.FLOAT16: half_before,
+        NumberType.BFLOAT16: bfloat_before,
+        NumberType.COMPLEX64: complex_before,
+        NumberType.COMPLEX128: complex_before,
+    }
+    return orders.get(kind, before)
+
+
+# -- the first k ---------------------------------------------------------------------------------
+@cache
+def top_k(comes_before: Before) -> Callable[..., None]:
+    """The loop of TopK: a heap of the k best so far, whose root is the worst, then sorted.
+
+    x [outer, n, inner]; values and indices [outer, k, inner], k > 0. O(n log k) for each line.
+    """
+
+    def ahead(x: Any, o: int, i: int, j: int, s: int, largest: int) -> bool:
+        """Whether element i is better than element j."""
+        a, b = x[o, i, s], x[o, j, s]
+        if comes_before(b, a):
+            return largest != 0
+        if comes_before(a, b):
+            return largest == 0
+        return i < j
+
+    def sink(x: Any, heap: Any, o: int, s: int, start: int, size: int, largest: int) -> None:
+        """Move the entry at `start` down to its place in a heap of that size."""
+        moved = heap[o, start, s]
+        at = start
+        while True:
+            child = 2 * at + 1
+            if child >= size:
+                break
+            right = child + 1
+            if right < size and ahead(x, o, heap[o, child, s], heap[o, right, s], s, largest):
+                child = right  # the worse of the two
+            if not ahead(x, o, moved, heap[o, child, s], s, largest):
+                break
+            heap[o, at, s] = heap[o, child, s]
+            at = child
+        heap[o, at, s] = moved
+
+    def loop(x: Any, values: Any, indices: Any, largest: int, worker: int, workers: int) -> None:
+        n, inner, k = x.shape[1], x.shape[2], values.shape[1]
+        lines = x.shape[0] * inner
+        for line in range(lines * worker // workers, lines * (worker + 1) // workers):
+            o, s = line // inner, line % inner
+            for i in range(k):
+                indices[o, i, s] = i
+            for i in range(k // 2 - 1, -1, -1):
+                sink(x, indices, o, s, i, k, largest)
+            for i in range(k, n):
+                if ahead(x, o, i, indices[o, 0, s], s, largest):
+                    indices[o, 0, s] = i
+                    sink(x, indices, o, s, 0, k, largest)
+            for last in range(k - 1, 0, -1):
+                worst = indices[o, 0, s]
+                indices[o, 0, s] = indices[o, last, s]
+                indices[o, last, s] = worst
+                sink(x, indices, o, s, 0, last, largest)
+            for i in range(k):
+                values[o, i, s] = x[o, indices[o, i, s], s]
+
+    return loop
+
+
+@cache
+def hard_max(comes_before: Before) -> Callable[..., None]:
+    """The loop of Hardmax: `one` at the first largest of each line of [outer, n, inner], else 0."""
+
+    def loop(x: Any, y: Any, one: int, worker: int, workers: int) -> None:
+        n, inner = x.shape[1], x.shape[2]
+        lines = x.shape[0] * inner
+        for line in range(lines * worker // workers, lines * (worker + 1) // workers):
+            o, s = line // inner, line % inner
+            best = 0
+            for i in range(n):
+                y[o, i, s] = 0
+                if comes_before(x[o, best, s], x[o, i, s]):
+                    best = i
+            y[o, best, s] = one
+
+    return loop
+
+
+# -- equal slices --------------------------------------------------------------------------------
+@cache
+def group(comes_before: Before) -> Callable[..., None]:
+    """The loop of Unique: which of the n slices of x [outer, n, inner] are equal.
+
+    order, spare, first, inverse, counts: [n]. `found` [1] gets how many groups there are; `first`
+    and `counts` hold as many entries. A stable merge sort, so the first of a group is its lowest.
+    """
+
+    def earlier(x: Any, i: int, j: int) -> bool:
+        """Whether slice i comes before slice j."""
+        for o in range(x.shape[0]):
+            for s in range(x.shape[2]):
+                a, b = x[o, i, s], x[o, j, s]
+                if comes_before(a, b):
+                    return True
+                if comes_before(b, a):
+                    return False
+        return False
+
+    def merge(x: Any, source: Any, target: Any, width: int) -> None:
+        n = source.shape[0]
+        start = 0
+        while start < n:
+            middle, end = min(start + width, n), min(start + 2 * width, n)
+            left, right = start, middle
+            for at in range(start, end):
+                if right >= end or (left < middle and not earlier(x, source[right], source[left])):
+                    target[at] = source[left]
+                    left += 1
+                else:
+                    target[at] = source[right]
+                    right += 1
+            start = end
+
+    def loop(
+        x: Any,
+        order: Any,
+        spare: Any,
+        first: Any,
+        inverse: Any,
+        counts: Any,
+        found: Any,
+        by_value: int,
+    ) -> None:
+        n = x.shape[1]
+        for i in range(n):
+            order[i] = i
+        width = 1
+        while width < n:
+            merge(x, order, spare, width)
+            merge(x, spare, order, 2 * width)
+            width *= 4
+        groups = 0
+        for at in range(n):
+            if at == 0 or earlier(x, order[at - 1], order[at]):
+                first[groups] = order[at]
+                counts[groups] = 0
+                groups += 1
+            counts[groups - 1] += 1
+            inverse[order[at]] = groups - 1
+        found[0] = groups
+        if not by_value:
+            # By where they are met first: `order` becomes the new number of each group.
+            number = 0
+            for i in range(n):
+                g = inverse[i]
+                if first[g] == i:
+                    order[g] = number
+                    spare[number] = counts[g]
+                    number += 1
+                inverse[i] = order[g]
+            for i in range(n - 1, -1, -1):
+                first[inverse[i]] = i
+            for g in range(groups):
+                counts[g] = spare[g]
+
+    return loop
