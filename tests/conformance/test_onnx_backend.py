@@ -14,7 +14,6 @@ from neuralsym import load
 from neuralsym.engines import onnx as engine
 
 RANDOM = "draws random numbers that nothing prescribes"
-HALF = "float16 products are summed in float32, the case rounds each step"
 TRAINING = "gradients are not taken over: neuralsym is for inference"
 KNOWN = {
     "node/test_bernoulli": RANDOM,
@@ -23,8 +22,6 @@ KNOWN = {
     "node/test_bernoulli_expanded": RANDOM,
     "node/test_bernoulli_seed": RANDOM,
     "node/test_bernoulli_seed_expanded": RANDOM,
-    "node/test_attention_4d_causal_fp16": HALF,
-    "node/test_attention_4d_causal_fp16_expanded": HALF,
     "simple/test_gradient_of_add": TRAINING,
     "simple/test_gradient_of_add_and_mul": TRAINING,
 }

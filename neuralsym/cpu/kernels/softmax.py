@@ -5,6 +5,11 @@
 Along the last axis a row is cut into vectors and joined at its ends; along another, each lane has
 a line of its own. A row is one worker's. Descriptor: x, y, lines before the axis, its length,
 elements behind it.
+
+In half precision Softmax rounds x - m, the exponentials and their sum to the type of the tensor:
+ONNX defines it as a function of operators on that type, and attention in float16 is compared with
+just that. It costs a unit in the last place. LogSoftmax computes in float32 up to its result: what
+is near zero there would lose all of its digits.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from neuralsym.cpu.ir import Module
 from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step, Word
-from neuralsym.cpu.scalar_ir import HALVES
+from neuralsym.cpu.scalar_ir import HALVES, Value, convert
 from neuralsym.cpu.templates.epilogue import constant
 from neuralsym.cpu.vector_math import shared_function
 from neuralsym.dtypes import NumberType
@@ -56,7 +61,11 @@ class Softmax(Kernel):
         source = widened(self.target, step, 0, x, sizes, rows)
         place = wide_place(step, -1, y)
         text = SoftmaxText(
-            self.target.width(element), element, axis == len(shape) - 1, step.op.__name__[0] == "L"
+            self.target.width(element),
+            element,
+            axis == len(shape) - 1,
+            step.op.__name__ == "LogSoftmax",
+            y.dtype if y.dtype in HALVES and step.op.__name__ == "Softmax" else None,
         )
         behind = math.prod(shape[axis + 1 :])
         words: list[Word] = [source, place, math.prod(shape[:axis]), shape[axis], behind]
@@ -68,12 +77,16 @@ class Softmax(Kernel):
 
 @dataclass(frozen=True)
 class SoftmaxText:
-    """What the kernel's text depends on; `last`: the axis is the last one."""
+    """What the kernel's text depends on.
+
+    last: the axis is the last one; rounds: the type to which what comes between is rounded.
+    """
 
     width: int
     element: str
     last: bool
     logarithm: bool
+    rounds: NumberType | None = None
 
 
 @lru_cache(maxsize=16)
@@ -195,14 +208,22 @@ class _Writer:
     def _power(self, value: str, most: str) -> tuple[str, str]:
         """What the second pass keeps of an element, and its exponential."""
         f = self.f
-        below = f.value(f"fsub {self.kind} {value}, {most}")
+        below = self._rounded(f.value(f"fsub {self.kind} {value}, {most}"))
         power = shared_function(f, "exp", self.text.element, self.text.width, below)
+        power = self._rounded(power)
         return (below if self.text.logarithm else power), power
 
     def _divisor(self, total: str) -> str:
         if not self.text.logarithm:
-            return total
+            return self._rounded(total)
         return shared_function(self.f, "log", self.text.element, self.text.width, total)
+
+    def _rounded(self, value: str) -> str:
+        """The nearest value of the narrow type, if there is one."""
+        kind = self.text.rounds
+        if kind is None:
+            return value
+        return convert(self.f, Value(value, NumberType.FLOAT32), kind, self.text.width).name
 
     def _result(self, value: str, last: str) -> str:
         how = "fsub" if self.text.logarithm else "fdiv"
