@@ -29,6 +29,7 @@ MODULES = (
     "softmax",
     "conv_transpose",
     "control",
+    "deferred",
 )
 
 
