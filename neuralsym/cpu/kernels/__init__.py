@@ -24,11 +24,13 @@ MODULES = (
     "resize",
     "indexed",
     "select",
+    "grid",
     "concat",
     "batch_norm",
     "softmax",
     "conv_transpose",
     "control",
+    "recurrent",
     "deferred",
 )
 

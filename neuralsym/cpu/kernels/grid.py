@@ -1,0 +1,234 @@
+"""GridSample over any number of axes and AffineGrid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from neuralsym.cpu.kernels import taps
+from neuralsym.cpu.kernels.select import COMPLEX
+from neuralsym.cpu.kernels.taps import denormalized, element, tap_weight, within
+from neuralsym.cpu.kernels.units import (
+    UNITS,
+    Function,
+    Side,
+    are_tensors,
+    decoder,
+    encoder,
+    same,
+    typed_row,
+)
+from neuralsym.cpu.library import Kernel, Library
+from neuralsym.cpu.program import Operand, Row, Sizes, Step
+from neuralsym.dtypes import NumberType
+
+MODES = {"nearest": taps.NEAREST, "linear": taps.LINEAR, "cubic": taps.CUBIC}
+PADDINGS = {"zeros": taps.ZEROS, "border": taps.BORDER, "reflection": taps.REFLECTION}
+
+
+class GridSample(Kernel):
+    """The corners around each point of the grid, then their weighted sum for every channel.
+
+    Sums are float64. Whole numbers are cut towards zero, as a cast would do, and stay in range.
+    """
+
+    def supports(self, step: Step) -> bool | str:
+        return are_tensors(step) or "not a tensor of numbers"
+
+    def adjust(self, step: Step) -> None:
+        x = step.inputs[0]
+        assert x is not None
+        corners = MODES[step.attr("mode")] ** (x.rank - 2)
+        step.need_scratch("corners", lambda sizes: 16 * corners * sizes.workers)
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, grid = step.inputs
+        y = step.outputs[0]
+        assert x is not None and grid is not None
+        if 0 in sizes.shape(y):
+            return []
+        shape, points = sizes.shape(x), sizes.shape(grid)
+        n, c, space = shape[0], shape[1], shape[2:]
+        mode = MODES[step.attr("mode")]
+        corners = mode ** len(space)
+        memory = step.scratch["corners"].buffer
+        count = prod(points[1:-1])
+        kind, loop = _loop(x.dtype, grid.dtype, mode)
+        parts = 2 if kind == "pair" else 1
+        kind = "uint64" if kind == "pair" else kind
+        sides = [
+            Side(x, kind, (n, c, prod(space), parts)),
+            Side(grid, grid.dtype.value, (n, count, len(space))),
+            Side(y, kind, (n, c, count, parts), "out"),
+            Side(np.array(space, np.int64), "int64", (len(space),)),
+            Side(memory, "int64", (sizes.workers, corners), "out"),
+            Side(
+                Operand(memory, 8 * corners * sizes.workers),
+                "float64",
+                (sizes.workers, corners),
+                "out",
+            ),
+        ]
+        attributes = [mode, PADDINGS[step.attr("padding_mode")], bool(step.attr("align_corners"))]
+        return [typed_row(loop, sides, attributes, name="grid_sample")]
+
+
+def _loop(kind: NumberType, grid: NumberType, mode: int) -> tuple[str, Callable[..., None]]:
+    """The type to see the elements as ("pair": two of eight bytes), and the loop over them."""
+    point = decoder(grid)
+    if mode == taps.NEAREST:
+        size = kind.itemsize
+        return UNITS.get(size, "pair"), _sample(point, same, same, 0)
+    if kind in COMPLEX:
+        return kind.value, _sample(point, same, same, 2)
+    seen = "uint8" if kind is NumberType.BOOL else kind.value
+    return seen, _sample(point, decoder(kind), encoder(kind), 1)
+
+
+@cache
+def _sample(
+    point: Function, decode: Function, encode: Function, summed: int
+) -> Callable[..., None]:
+    """The loop of GridSample. summed: 0 for elements that are moved, 2 for complex sums."""
+    zero = (0, 0.0, 0j)[summed]
+
+    def corners_of(
+        grid: Any,
+        n: int,
+        p: int,
+        space: Any,
+        offsets: Any,
+        weights: Any,
+        count: int,
+        padding: int,
+        edges: bool,
+    ) -> None:
+        """Write the corners of a point: an offset (-1 outside) and a weight for each."""
+        offsets[0], weights[0] = 0, 1.0
+        made = 1
+        axes = space.shape[0]
+        for axis in range(axes):
+            size = space[axis]
+            # Coordinates come last axis first.
+            value = np.float64(point(grid[n, p, axes - 1 - axis]))
+            place = denormalized(value, size, edges)
+            if count == 1:
+                place = np.rint(place)
+            if count < 4:
+                # Four taps meet the border one by one: the place itself would lose its weights.
+                place = within(place, size, padding, edges)
+            first = np.rint(place) if count == 1 else np.floor(place)
+            part = place - first
+            if count == 4:
+                first -= 1
+            for old in range(made - 1, -1, -1):
+                offset, weight = offsets[old], weights[old]
+                for tap in range(count):
+                    index = element(first + tap, size, padding, edges)
+                    at = old * count + tap
+                    if offset < 0 or index < 0:
+                        offsets[at] = -1
+                    else:
+                        offsets[at] = offset * size + index
+                    weights[at] = weight * tap_weight(count, tap, part)
+            made *= count
+
+    def loop(
+        x: Any,
+        grid: Any,
+        y: Any,
+        space: Any,
+        offsets: Any,
+        weights: Any,
+        count: int,
+        padding: int,
+        edges: bool,
+        worker: int,
+        workers: int,
+    ) -> None:
+        points = grid.shape[1]
+        total = grid.shape[0] * points
+        corner, weight = offsets[worker], weights[worker]
+        for at in range(total * worker // workers, total * (worker + 1) // workers):
+            n, p = at // points, at % points
+            corners_of(grid, n, p, space, corner, weight, count, padding, edges)
+            for c in range(x.shape[1]):
+                for part in range(x.shape[3]):
+                    if summed == 0:
+                        y[n, c, p, part] = 0
+                        if corner[0] >= 0:
+                            y[n, c, p, part] = x[n, c, corner[0], part]
+                    else:
+                        value = zero
+                        for k in range(corner.shape[0]):
+                            if corner[k] >= 0:
+                                value += weight[k] * decode(x[n, c, corner[k], part])
+                        y[n, c, p, part] = encode(value)
+
+    return loop
+
+
+class AffineGrid(Kernel):
+    """The affine map of every place of an image, by its coordinates in [-1, 1].
+
+    With `align_corners` an axis of one element lies in the middle, as in PyTorch.
+    """
+
+    def needs(self, step: Step) -> Sequence[int]:
+        return [0]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return [1]
+
+    def supports(self, step: Step) -> bool | str:
+        theta = step.inputs[0]
+        assert theta is not None
+        return theta.dtype.is_float or f"no compiled loops over {theta.dtype}"
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        theta, y = step.inputs[0], step.outputs[0]
+        assert theta is not None
+        n, *space, axes = sizes.shape(y)
+        if 0 in (n, *space):
+            return []
+        sides = [
+            Side(theta, theta.dtype.value, sizes.shape(theta)),
+            Side(y, y.dtype.value, (n, prod(space), axes), "out"),
+            Side(np.array(space, np.int64), "int64", (axes,)),
+        ]
+        loop = _affine(decoder(theta.dtype), encoder(y.dtype))
+        return [typed_row(loop, sides, [bool(step.attr("align_corners"))], name="affine_grid")]
+
+
+@cache
+def _affine(decode: Function, encode: Function) -> Callable[..., None]:
+    def loop(theta: Any, y: Any, space: Any, edges: bool, worker: int, workers: int) -> None:
+        points, axes = y.shape[1], y.shape[2]
+        total = y.shape[0] * points
+        for at in range(total * worker // workers, total * (worker + 1) // workers):
+            n, p = at // points, at % points
+            for row in range(axes):
+                value = np.float64(decode(theta[n, row, axes]))
+                rest = p
+                for axis in range(axes - 1, -1, -1):
+                    size = space[axis]
+                    place = rest % size
+                    rest //= size
+                    if edges:
+                        coordinate = 2.0 * place / (size - 1) - 1.0 if size > 1 else 0.0
+                    else:
+                        coordinate = (2.0 * place + 1.0) / size - 1.0
+                    value += decode(theta[n, row, axes - 1 - axis]) * coordinate
+                y[n, p, row] = encode(value)
+
+    return loop
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    library.kernel("GridSample", name="gridsample")(GridSample)
+    library.kernel("AffineGrid", name="affinegrid")(AffineGrid)
