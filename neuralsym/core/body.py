@@ -117,7 +117,7 @@ def _closed(traced: Traced, captures: Sequence[Symbol]) -> Graph:
     new: dict[Symbol, Symbol] = {}
     with _inside(traced.level):
         for symbol in captures:
-            new[symbol] = _standing_for(symbol)
+            new[symbol] = standing_for(symbol)
         _substitute(traced.outputs, new)
     inputs = [*traced.parameters, *(new[s] for s in captures)]
     wanted: dict[Node, str] = {}
@@ -144,7 +144,7 @@ def _inside(level: Level) -> Iterator[None]:
         LEVEL.reset(token)
 
 
-def _standing_for(symbol: Symbol) -> Symbol:
+def standing_for(symbol: Symbol) -> Symbol:
     """A parameter of the type of an outer symbol, whose value is no less known inside."""
     attrs: Mapping[str, Any] = {"type": symbol.type}
     known = (symbol.known,) if isinstance(symbol.type, TensorType) else None
@@ -222,12 +222,13 @@ def refitted(
     captures: Sequence[Symbol],
     states: slice = slice(0, 0),
     results: int = 0,
+    join: Callable[[Type, Type], Type | None] = common_type,
 ) -> Graph:
     """The body for parameters of these types and these captures, all inside inferred anew.
 
-    Those of `states` are carried from trip to trip, and come back from result `results` on: sizes
-    that change are unknown. The body itself where nothing differs. Raises TypeMismatch for a state
-    that changes its number type.
+    Those of `states` are carried from trip to trip, and come back from result `results` on: `join`
+    gives the type of what begins as one and comes back as the other. The body itself where nothing
+    differs. Raises TypeMismatch for a state that changes its number type.
     """
     given = list(types)
     while True:
@@ -236,7 +237,7 @@ def refitted(
         count = len(given[states])
         back = body.outputs[results : results + count]
         for i, symbol in zip(range(len(given))[states], back, strict=False):
-            both = common_type(given[i], symbol.type)
+            both = join(given[i], symbol.type)
             if both is None:
                 raise TypeMismatch(
                     f"state {i - (states.start or 0)} begins as {given[i]} and becomes "
@@ -256,5 +257,5 @@ def _retyped(body: Graph, types: Sequence[Type], captures: Sequence[Symbol]) -> 
             changes[parameter] = make_variable(None, type_)
     for parameter, outer in zip(body.inputs[len(types) :], captures, strict=False):
         if not alike(parameter, outer) and agree(parameter.type, outer.type):
-            changes[parameter] = _standing_for(outer)
+            changes[parameter] = standing_for(outer)
     return body.replace(changes)

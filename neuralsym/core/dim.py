@@ -8,7 +8,7 @@ Names stand for sizes, integers of at least zero.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import gcd
@@ -271,12 +271,25 @@ def _extreme(function: str, a: DimLike, b: DimLike) -> DimLike:
         return a if (difference <= 0) == (function == "min") else b
     if isinstance(a, int) and isinstance(b, int):
         return choose(a, b)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Dim) and other in _operands(one, function):
+            return one
     plain = _plain(difference)
     signs = {f > 0 for _, f in difference.terms}
     if plain and len(signs) == 1:  # names are at least zero, so the sign of the sum is known
         return b if (True in signs) == (function == "min") else a
     left, right = sorted((a, b), key=str)
     return _atom(function, left, right)
+
+
+def _operands(dim: Dim, function: str) -> Iterator[DimLike]:
+    """What a minimum or maximum is taken of, through those inside it."""
+    atom = dim.terms[0][0][0] if dim.is_name else None
+    if isinstance(atom, Apply) and atom.function == function:
+        for part in (atom.left, atom.right):
+            yield part
+            if isinstance(part, Dim):
+                yield from _operands(part, function)
 
 
 def _floor_by_int(a: Dim, b: int) -> DimLike:

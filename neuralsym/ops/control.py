@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,7 @@ class Scan(Control):
                 f"its body gives {len(body.outputs)} results: {count} states are needed",
                 BadAttribute,
             )
-        made = _carried(call, states, body.outputs[:count])
+        made = _carried(call, states, body.outputs[:count], steady_type)
         items = body.outputs[count:]
         _several(call, "scan_output_directions", len(items))
         for symbol, axis in zip(items, _several(call, "scan_output_axes", len(items)), strict=True):
@@ -130,7 +130,8 @@ class Scan(Control):
     def refit(cls, call: Call) -> Mapping[str, Any]:
         states, slices, _ = cls._parameters(call)
         carried = slice(0, len(states))
-        body = refitted(call.attrs["body"], [*states, *slices], call.captures, carried)
+        given = [*states, *slices]
+        body = refitted(call.attrs["body"], given, call.captures, carried, join=_begun)
         return {**call.attrs, "body": body}
 
 
@@ -201,16 +202,54 @@ def _one_of_one(a: Type, b: Type) -> bool:
     return all(t.shape is not None and t.shape in ((), (1,)) for t in (a, b))
 
 
-def _carried(call: Call, states: Sequence[Type], results: Sequence[Symbol]) -> list[Type]:
+def _carried(
+    call: Call,
+    states: Sequence[Type],
+    results: Sequence[Symbol],
+    join: Callable[[Type, Type], Type | None] = common_type,
+) -> list[Type]:
     made: list[Type] = []
     for i, (type_, symbol) in enumerate(zip(states, results, strict=True)):
-        both = common_type(type_, symbol.type)
+        both = join(type_, symbol.type)
         if isinstance(type_, OptionalType) and not isinstance(symbol.type, OptionalType):
             both = symbol.type  # ONNX has the result as the body gives it
         if both is None:
             call.fail(f"state {i} begins as {type_} and becomes {symbol.type}", TypeMismatch)
         made.append(both)
     return made
+
+
+def steady_type(begins: Type, becomes: Type) -> Type | None:
+    """The type of a state of Scan, which ONNX wants to keep its shape: what either type tells.
+
+    Sizes that contradict each other are unknown.
+    """
+    if not isinstance(begins, TensorType) or not isinstance(becomes, TensorType):
+        return common_type(begins, becomes)
+    if begins.dtype is not becomes.dtype:
+        return None
+    if begins.shape is None or becomes.shape is None:
+        return begins if becomes.shape is None else becomes
+    if len(begins.shape) != len(becomes.shape):
+        return TensorType(begins.dtype)
+    return TensorType(begins.dtype, tuple(map(_steady_size, begins.shape, becomes.shape)))
+
+
+def _steady_size(a: Size, b: Size) -> Size:
+    if isinstance(a, int) and isinstance(b, int):
+        return a if a == b else None
+    return b if a is None or isinstance(b, int) else a
+
+
+def _begun(begins: Type, becomes: Type) -> Type | None:
+    """The type that a state has inside the body: as it begins, but for what is contradicted."""
+    both = steady_type(begins, becomes)
+    if not isinstance(begins, TensorType) or not isinstance(both, TensorType):
+        return both
+    if begins.shape is None or both.shape is None:
+        return TensorType(begins.dtype)
+    sizes = zip(begins.shape, both.shape, strict=True)
+    return TensorType(begins.dtype, tuple(None if b is None else a for a, b in sizes))
 
 
 def _stacked(call: Call, symbol: Symbol, length: Size, axis: int) -> TensorType:

@@ -9,7 +9,16 @@ from neuralsym.core.op import Call
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import Contraction, bad, check_choice, check_range, check_rank
-from neuralsym.ops.shapes import bounded, check_vector, exact_quotient, merged, total, typed
+from neuralsym.ops.shapes import (
+    bounded,
+    check_vector,
+    exact_quotient,
+    length,
+    merged,
+    total,
+    typed,
+    unknown,
+)
 from neuralsym.ops.windows import Frame, check_frame, extent, frame, slid
 
 
@@ -195,12 +204,10 @@ class Col2Im(Contraction):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
-        x, image, block = call.shape(0), call.known_dims(1), call.known_dims(2)
-        if image is None:
-            entries = call.shape(1)
-            rank = entries[0] if entries else None
-            known = isinstance(rank, int) and rank < 64
-            return typed(call, (None,) * (2 + rank) if known and isinstance(rank, int) else None)
+        x, block, axes = call.shape(0), call.known_dims(2), cls._axes(call)
+        if axes is None:
+            return typed(call, None)
+        image: Sequence[Size] = call.known_dims(1) or unknown(axes)
         channels: Size = None
         if x is not None and block is not None:
             taps = total(block)
@@ -211,6 +218,18 @@ class Col2Im(Contraction):
             windows = total(slid(call, image, block, frame(call, len(image))))
             merged(call, x[2], windows, "axis 2 of input and the number of blocks")
         return typed(call, bounded(call, (None if x is None else x[0], channels, *image)))
+
+    @classmethod
+    def _axes(cls, call: Call) -> int | None:
+        """The number of spatial axes, which each of its settings tells."""
+        given = [call.attr(name) for name in ("strides", "dilations")]
+        pads = call.attr("pads")
+        counts = [length(call, i) for i in (1, 2)]
+        counts += [len(values) for values in (*given, (pads or ())[::2]) if values]
+        told = {count for count in counts if count is not None}
+        if len(told) > 1:
+            call.fail(f"image_shape, block_shape and attributes are of {sorted(told)} axes", bad)
+        return told.pop() if told and max(told) <= 64 else None
 
 
 # -- what they share ---------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from neuralsym.ops.base import (
     never_negative,
     output_dtype,
 )
+from neuralsym.ops.shapes import partial_dims
 
 
 class ConstantOfShape(Generator):
@@ -179,18 +180,14 @@ def dtype_attribute(call: Call, name: str = "dtype") -> NumberType | None:
 
 
 def shape_of_input(call: Call, index: int) -> Shape | None:
-    """The shape that an input vector holds: known sizes, else as many unknown ones."""
-    dims = call.known_dims(index)
-    if dims is not None:
-        if any(isinstance(d, int) and d < 0 for d in dims):
-            call.fail(f"a shape has no negative sizes, this one is {dims}")
-        return tuple(dims)
+    """The shape that an input vector holds, None for a size that only the run tells."""
     shape = call.shape(index)
-    if shape is None:
-        return None
-    if len(shape) != 1:
+    if shape is not None and len(shape) != 1:
         call.fail("a shape is a vector")
-    return (None,) * shape[0] if isinstance(shape[0], int) and shape[0] <= 64 else None
+    dims = partial_dims(call, index)
+    if any(isinstance(d, int) and d < 0 for d in dims or ()):
+        call.fail(f"a shape has no negative sizes, this one is {dims}")
+    return None if dims is None else tuple(dims)
 
 
 def size_of(sizes: Sequence[int]) -> int:

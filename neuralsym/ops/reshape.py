@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.core.dim import DimLike, certainly_differ, floor_div, product
+from neuralsym.core.dim import certainly_differ, floor_div, product
 from neuralsym.core.op import Call
 from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, Type
@@ -20,6 +20,7 @@ from neuralsym.ops.shapes import (
     exact_quotient,
     foldable,
     length,
+    partial_dims,
     total,
     typed,
     unknown,
@@ -42,10 +43,9 @@ class Reshape(Movement):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
-        asked = call.known_dims(1)
+        asked = partial_dims(call, 1)
         if asked is None:
-            entries = length(call, 1)
-            return typed(call, None if entries is None or entries > 64 else unknown(entries))
+            return typed(call, None)
         return typed(call, reshaped(call, call.shape(0), asked, bool(call.attrs.get("allowzero"))))
 
     @classmethod
@@ -226,18 +226,20 @@ def _divided(call: Call, size: Size, by: int, what: str, name: str) -> Size:
     return floor_div(size, by)
 
 
-def reshaped(call: Call, x: Shape | None, asked: Sequence[DimLike], allow_zero: bool) -> Shape:
-    """The shape that Reshape gives, 0 and -1 resolved.
+def reshaped(call: Call, x: Shape | None, asked: Sequence[Size], allow_zero: bool) -> Shape:
+    """The shape that Reshape gives, 0 and -1 resolved; None is a size that only the run tells.
 
     Sizes on both sides are cancelled before dividing, so `(N, C, H, W)` to `(N, -1)` is `C*H*W`.
     """
-    text = f"shape={[d if isinstance(d, int) else str(d) for d in asked]}"
+    text = f"shape={_listed(asked)}"
     made: list[Size] = []
     copied: set[int] = set()
     free: int | None = None
+    untold = 0
     for i, d in enumerate(asked):
         if not isinstance(d, int) or d > 0 or (d == 0 and allow_zero):
             made.append(d)
+            untold += d is None
         elif d == 0:
             if x is not None and i >= len(x):
                 call.fail(f"{text}: 0 at place {i} copies an axis, but the input has {len(x)}", bad)
@@ -252,8 +254,10 @@ def reshaped(call: Call, x: Shape | None, asked: Sequence[DimLike], allow_zero: 
             call.fail(f"{text}: {d} is no size", bad)
     if free is not None and any(d == 0 for i, d in enumerate(made) if i != free):
         call.fail(f"{text}: beside a size of 0, -1 could be anything", bad)
-    if x is None:
+    if x is None or untold > 1 or (untold and free is not None):
         return bounded(call, made)
+    if untold:  # whatever it turns out to be, 0 and -1 too, it is what is left
+        free = asked.index(None)
     have: list[Size] = [d for i, d in enumerate(x) if i not in copied]
     want: list[Size] = [d for i, d in enumerate(made) if i != free and i not in copied]
     for size in list(want):
@@ -270,6 +274,8 @@ def reshaped(call: Call, x: Shape | None, asked: Sequence[DimLike], allow_zero: 
         quotient = exact_quotient(source, divisor)
         if quotient is None:
             if isinstance(source, int) and isinstance(divisor, int):
+                if untold:
+                    return bounded(call, made)
                 call.fail(
                     f"{text}: the {total(x)} elements of the input {_listed(x)} are no multiple "
                     f"of {product(d for i, d in enumerate(made) if i != free and d is not None)}"
@@ -279,5 +285,5 @@ def reshaped(call: Call, x: Shape | None, asked: Sequence[DimLike], allow_zero: 
     return bounded(call, made)
 
 
-def _listed(shape: Shape) -> str:
+def _listed(shape: Sequence[Size]) -> str:
     return str(["?" if d is None else d if isinstance(d, int) else str(d) for d in shape])

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from neuralsym.core.dim import Dim, DimLike, certainly_differ, floor_div, product
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Symbol
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import FLOAT_LIMIT, bad, check_axis
 
 ELEMENTS_LIMIT = 2**40
 """No operator may claim an output of more elements: memory is never asked for by a mere number."""
+_CONCATS = 4
+"""Joins within joins that are looked into for known sizes."""
 FAR = 2**31 - 1
 """A slice that ends here or later ends at the end: what exporters write for "all"."""
 
@@ -143,6 +146,29 @@ def length(call: Call, index: int) -> int | None:
     if not shape:
         return 1
     return shape[0] if isinstance(shape[0], int) else None
+
+
+def partial_dims(call: Call, index: int) -> list[Size] | None:
+    """A vector input as dimensions, None for an entry that only the run tells.
+
+    Shapes are often joined from sizes of which some are known: `Concat(Shape(x), computed)`. None
+    where not even the length is known.
+    """
+    return _entries(call.input(index), _CONCATS)
+
+
+def _entries(symbol: Symbol, depth: int) -> list[Size] | None:
+    shape, value = symbol.shape, symbol.known
+    if value is not None and value.ndim <= 1:
+        return [d if isinstance(d, Dim) else int(d) for d in value.reshape(-1).tolist()]
+    if shape is None or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > 64:
+        return None
+    if symbol.op_type == "Concat" and depth:
+        parts = [_entries(part, depth - 1) for part in symbol.inputs if part is not None]
+        found = [size for part in parts if part is not None for size in part]
+        if len(found) == shape[0]:
+            return found
+    return list(unknown(shape[0]))
 
 
 def check_vector(call: Call, index: int, entries: Size, what: str) -> None:

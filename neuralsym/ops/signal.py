@@ -42,7 +42,8 @@ class DFT(Contraction):
             elif not inverse:
                 length = length // 2 + 1
         if axis is None:
-            sizes: tuple[Size, ...] = (None,) * (len(shape) - 1)
+            kept = not call.has(1) and not onesided  # whichever the axis, no size changes
+            sizes: tuple[Size, ...] = shape[:-1] if kept else (None,) * (len(shape) - 1)
         else:
             sizes = tuple(length if i == axis else d for i, d in enumerate(shape[:-1]))
         return [TensorType(call.dtype(0), (*sizes, 1 if onesided and inverse else 2))]

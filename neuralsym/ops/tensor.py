@@ -26,6 +26,7 @@ from neuralsym.ops.shapes import (
     foldable,
     length,
     merged,
+    partial_dims,
     tidy,
     total,
     typed,
@@ -292,14 +293,10 @@ class Expand(Movement):
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
         x = call.shape(0)
-        asked: Dims | None = None
-        given = call.known_dims(1)
-        if given is not None:
-            asked = tuple(given)
-            if any(isinstance(d, int) and d < 0 for d in asked):
-                call.fail(f"shape={list(map(str, asked))} must not be negative", bad)
-        elif (entries := length(call, 1)) is not None and entries <= 64:
-            asked = unknown(entries)
+        given = partial_dims(call, 1)
+        asked: Dims | None = None if given is None else tuple(given)
+        if any(isinstance(d, int) and d < 0 for d in asked or ()):
+            call.fail(f"shape={list(map(str, asked or ()))} must not be negative", bad)
         try:
             made = broadcast_shapes([x, asked])
         except ShapeMismatch as error:
