@@ -372,7 +372,12 @@ def load(
         raise FormatError(f"{source}: .flow files cannot be read by this version; .onnx files can")
     from neuralsym.engines import onnx
 
-    return Network(onnx.read_model(source), options=options, library=library)
+    model = (
+        onnx.read_model(source)
+        if library is None
+        else onnx.read_model(source, typers=library.find_typer)
+    )
+    return Network(model, options=options, library=library)
 
 
 def _fresh(value: Any) -> Any:

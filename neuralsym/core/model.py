@@ -5,9 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from neuralsym.core.graph import Graph
+from neuralsym.core.tensor import Tensor
 from neuralsym.errors import GraphError
+
+
+class Parameter(NamedTuple):
+    """A parameter of a value's quantisation: its name, and its value where no graph holds it."""
+
+    name: str
+    tensor: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a file says of a model that changes nothing of what it computes.
+
+    `domain` and `version` tell models apart. `doc` and `metadata` speak of the graph, `values` of
+    its inputs and outputs, by name; `quantization` has for a value its parameters by their roles.
+    """
+
+    domain: str = ""
+    version: int = 0
+    doc: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    quantization: Mapping[str, Mapping[str, Parameter]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -15,12 +40,13 @@ class Model:
     """Graphs by name, in order, that share their weights by name; a single Graph is one of one.
 
     `metadata` is text by name (preprocessing, licence, ...) and `doc` a description; both are
-    kept in files.
+    kept in files, and so are the `notes` that a file came with.
     """
 
     graphs: Mapping[str, Graph]
     metadata: Mapping[str, str] = field(default_factory=dict)
     doc: str = ""
+    notes: Notes = field(default_factory=Notes)
 
     def __post_init__(self) -> None:
         if not self.graphs:
@@ -42,7 +68,7 @@ class Model:
 
     def with_graph(self, graph: Graph) -> Model:
         """The model with another graph in the place of its only one."""
-        return Model({graph.name: graph}, self.metadata, self.doc)
+        return Model({graph.name: graph}, self.metadata, self.doc, self.notes)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Model, (dict(self.graphs), dict(self.metadata), self.doc))
+        return (Model, (dict(self.graphs), dict(self.metadata), self.doc, self.notes))

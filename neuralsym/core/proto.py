@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import AttributeProto, GraphProto, TensorProto, TypeProto, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    numpy_helper,
+)
 
 from neuralsym.core.dim import Dim
-from neuralsym.core.tensor import Tensor
+from neuralsym.core.tensor import Sparse, Tensor
 from neuralsym.core.types import MapType, OptionalType, SequenceType, Size, TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import FormatError
@@ -106,9 +113,23 @@ def attribute_to_proto(
         made.graphs.extend(write_graph(v) for v in value)
     elif kind == "TYPE_PROTO":
         made.tp.CopyFrom(type_to_proto(value))
+    elif kind == "TYPE_PROTOS":
+        made.type_protos.extend(type_to_proto(v) for v in value)
+    elif kind == "SPARSE_TENSOR":
+        made.sparse_tensor.CopyFrom(_sparse_to_proto(value))
+    elif kind == "SPARSE_TENSORS":
+        made.sparse_tensors.extend(_sparse_to_proto(v) for v in value)
     else:
         raise FormatError(f"attribute {name!r} has the kind {kind}, which cannot be written")
     return made
+
+
+def _sparse_to_proto(value: Sparse) -> SparseTensorProto:
+    return SparseTensorProto(
+        values=tensor_to_proto(value.values.value, value.values.dtype),
+        indices=tensor_to_proto(value.indices.value, value.indices.dtype),
+        dims=value.shape,
+    )
 
 
 def _bytes(text: str) -> bytes:

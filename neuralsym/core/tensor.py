@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,15 @@ class Tensor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Tensor.of, (np.array(self.value), str(self.dtype)))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A sparse tensor as an attribute holds it: `indices` are linear, or a row for each value."""
+
+    values: Tensor
+    indices: Tensor
+    shape: tuple[int, ...]
 
 
 def _python_type(value: float | int | bool | str) -> NumberType:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from neuralsym.core.custom import Typer
 from neuralsym.core.graph import Graph
-from neuralsym.core.op import Call
-from neuralsym.core.types import Type
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.errors import BadAttribute
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 KernelClass = TypeVar("KernelClass", bound="type[Kernel]")
 Transformer = Callable[[Graph], Graph]
-Typer = Callable[[Call], Sequence[Type]]
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class Library:
         self.parent = parent
         self._kernels: dict[tuple[str, str], list[type[Kernel]]] = {}
         self._transformers: list[tuple[Transformer, str]] = []
-        self._typers: dict[str, Typer] = {}
+        self._typers: dict[tuple[str, str], Typer] = {}
 
     @staticmethod
     def default() -> Library:
@@ -150,9 +148,9 @@ class Library:
         """Add a Graph -> Graph pass, run before the named pass, or first of all."""
         self._transformers.append((transform, before))
 
-    def typer(self, op: str, infer: Typer) -> None:
-        """The inference of a custom operator."""
-        self._typers[op] = infer
+    def typer(self, op: str, infer: Typer, *, domain: str = "") -> None:
+        """The inference of a custom operator: `infer(call)` gives the types of its outputs."""
+        self._typers[domain, op] = infer
 
     def kernels(self, op: str, domain: str = "") -> Iterator[type[Kernel]]:
         """The kernels of an operator, last registered first."""
@@ -165,8 +163,8 @@ class Library:
         if self.parent is not None:
             yield from self.parent.transformers()
 
-    def find_typer(self, op: str) -> Typer | None:
-        found = self._typers.get(op)
+    def find_typer(self, op: str, domain: str = "") -> Typer | None:
+        found = self._typers.get((domain, op))
         if found is None and self.parent is not None:
-            return self.parent.find_typer(op)
+            return self.parent.find_typer(op, domain)
         return found

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from neuralsym.core.custom import FindTyper, no_typer
 from neuralsym.core.graph import Graph
 from neuralsym.core.model import Model
 from neuralsym.engines.onnx.checking import check_draft
@@ -76,11 +77,12 @@ def to_symbolic(model: ModelProto | Given) -> Graph:
     return read_model(model).graph
 
 
-def read_model(source: Given) -> Model:
+def read_model(source: Given, *, typers: FindTyper = no_typer) -> Model:
     """The graph of an .onnx file, its bytes, or a ModelProto, with its metadata.
 
     Initializers become weights (floating-point ones with dimensions) or constants; those that are
     listed as inputs too become variables with a default, from IR version 4 on. Large weights are
-    mapped. Raises FormatError and GraphError as `to_symbolic`.
+    mapped. Operators of domains that are not known are kept as they are; `typers(op, domain)`
+    finds the typers of such. Raises FormatError and GraphError as `to_symbolic`.
     """
-    return to_model(open_model(source))
+    return to_model(open_model(source), typers)

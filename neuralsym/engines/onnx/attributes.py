@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto
+from onnx import AttributeProto, SparseTensorProto
 
 from neuralsym.core.proto import type_from_proto
-from neuralsym.core.tensor import Tensor
+from neuralsym.core.tensor import Sparse, Tensor
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.tensors import Source, read_sparse, read_tensor
 from neuralsym.errors import FormatError
@@ -41,6 +41,29 @@ def read_attribute(name: str, proto: AttributeProto, source: Source) -> Any:
     if kind == _KIND.TYPE_PROTO:
         return type_from_proto(proto.tp)
     raise FormatError(f"attribute {name!r} has a kind that cannot be read ({kind})")
+
+
+def read_as_it_is(name: str, proto: AttributeProto, source: Source) -> Any:
+    """The value of an attribute of an operator that is not known: sparse tensors stay sparse."""
+    kind = kind_of(proto)
+    if kind == "SPARSE_TENSOR":
+        return _sparse(proto.sparse_tensor, source)
+    if kind == "SPARSE_TENSORS":
+        return tuple(_sparse(t, source) for t in proto.sparse_tensors)
+    if kind == "TYPE_PROTOS":
+        return tuple(type_from_proto(t) for t in proto.type_protos)
+    return () if kind == "GRAPHS" else read_attribute(name, proto, source)
+
+
+def _sparse(proto: SparseTensorProto, source: Source) -> Sparse:
+    read_sparse(proto, source)  # says what is wrong with it
+    values, indices = read_tensor(proto.values, source), read_tensor(proto.indices, source)
+    return Sparse(values, indices, tuple(proto.dims))
+
+
+def kind_of(proto: AttributeProto) -> str:
+    """The ONNX kind of an attribute: `INT`, `FLOATS`, ..."""
+    return str(AttributeProto.AttributeType.Name(proto.type or _guess(proto)))
 
 
 def _guess(proto: AttributeProto) -> int:

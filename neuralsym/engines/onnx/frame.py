@@ -1,17 +1,17 @@
 """Reading one graph of a file: the main one, a body, or the inside of a function.
 
 Nodes are made in order, older ones raised to the operators' newest version. What a body uses of
-the graphs around it becomes its captures; a function is read anew at each of its calls.
+the graphs around it becomes its captures. Calls of functions are in calls.py, operators that only
+the file knows in custom.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import (
     AttributeProto,
-    FunctionProto,
     GraphProto,
     NodeProto,
     SparseTensorProto,
@@ -20,22 +20,26 @@ from onnx import (
     ValueInfoProto,
 )
 
+from neuralsym.core.body import standing_for
 from neuralsym.core.graph import Graph
-from neuralsym.core.leaves import Constant, Variable, Weight
+from neuralsym.core.leaves import OWN, Constant, Variable, Weight
 from neuralsym.core.naming import Kept
-from neuralsym.core.op import KNOWN_LIMIT, find_op
+from neuralsym.core.op import KNOWN_LIMIT, OPS, find_op
 from neuralsym.core.registry import apply
-from neuralsym.core.symbol import Node, OutputNames, Symbol, body_level, output_name
+from neuralsym.core.schema import VERSIONS
+from neuralsym.core.symbol import Node, OutputNames, Symbol, body_level
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.traverse import topological
 from neuralsym.core.types import TensorType, Type
 from neuralsym.engines.onnx.attributes import constant_of, read_attribute
+from neuralsym.engines.onnx.calls import call
+from neuralsym.engines.onnx.custom import custom_node
 from neuralsym.engines.onnx.declared import body_types, declared_type, refined, retyped
 from neuralsym.engines.onnx.opsets import history, schema_at
 from neuralsym.engines.onnx.order import arrange, bodies_of, describe
 from neuralsym.engines.onnx.origin import Origin
 from neuralsym.engines.onnx.raise_older import Old, raise_node
-from neuralsym.engines.onnx.tensors import Bytes, read_sparse, read_tensor
+from neuralsym.engines.onnx.tensors import Bytes, Source, read_sparse, read_tensor
 from neuralsym.engines.onnx.write import CONSTANT, STATISTICS
 from neuralsym.errors import FormatError, GraphError, did_you_mean
 
@@ -43,7 +47,13 @@ if TYPE_CHECKING:
     from neuralsym.engines.onnx.read import Reader
 
 Stored = tuple[TensorProto | SparseTensorProto, Bytes | None]
-_DEEPEST = 100
+
+
+class Bound(NamedTuple):
+    """An attribute, and the frame in which the names of its bodies mean something."""
+
+    attribute: AttributeProto
+    home: Frame
 
 
 class Frame:
@@ -59,7 +69,7 @@ class Frame:
         imports: Mapping[str, int],
         nodes: Sequence[NodeProto],
         outer: Frame | None = None,
-        bound: Mapping[str, AttributeProto] | None = None,
+        bound: Mapping[str, Bound] | None = None,
         prefix: str = "",
     ) -> None:
         self.reader = reader
@@ -67,7 +77,7 @@ class Frame:
         self.imports = imports
         self.nodes = nodes
         self.outer = outer
-        self.bound: Mapping[str, AttributeProto] = bound or {}
+        self.bound: Mapping[str, Bound] = bound or {}
         if outer is not None:
             self.bound = outer.bound
         self.prefix = prefix
@@ -114,7 +124,7 @@ class Frame:
             if name in self.stored:
                 if not overridable:
                     continue
-                tensor = self._tensor(*self.stored.pop(name))
+                tensor = self.tensor(*self.stored.pop(name))
                 attrs["init"] = tensor
                 own = TensorType(tensor.dtype, tensor.shape)
                 given = declared_type(value.type, own)
@@ -133,7 +143,7 @@ class Frame:
             self.values[name] = symbol
         return symbol
 
-    def _tensor(self, proto: TensorProto | SparseTensorProto, raw: Bytes | None) -> Tensor:
+    def tensor(self, proto: TensorProto | SparseTensorProto, raw: Bytes | None) -> Tensor:
         if isinstance(proto, SparseTensorProto):
             return read_sparse(proto, self.reader.source)
         return read_tensor(proto, self.reader.source, raw)
@@ -141,7 +151,7 @@ class Frame:
     def _leaf(self, name: str) -> Symbol:
         """The weight or constant that a stored tensor is."""
         proto, raw = self.stored.pop(name)
-        tensor = self._tensor(proto, raw)
+        tensor = self.tensor(proto, raw)
         said = proto.doc_string if self.reader.own and isinstance(proto, TensorProto) else ""
         parameter = tensor.dtype.is_float and tensor.shape and said != CONSTANT
         attrs: dict[str, Any] = {"value": tensor}
@@ -177,7 +187,7 @@ class Frame:
     def parameter(self, outer: Symbol) -> Symbol:
         """The parameter of this body that stands for a value of the graph around it."""
         if outer not in self.parameters:
-            self.parameters[outer] = self.variable(None, outer.type, {})
+            self.parameters[outer] = standing_for(outer)
         return self.parameters[outer]
 
     def captured(self, outputs: Sequence[Symbol]) -> list[Symbol]:
@@ -226,17 +236,12 @@ class Frame:
         ]
         while inputs and inputs[-1] is None:
             inputs.pop()
-        where = Origin.of(self.label, number + 1, proto.op_type, proto.name)
-        function = self.reader.functions.get((proto.domain, proto.op_type, proto.overload))
+        where = Origin.of(self.label, number + 1, proto)
+        function = self.reader.functions.get((domain, proto.op_type, proto.overload))
         if function is not None:
-            return self.call(function, proto, inputs, where)
+            return call(self, function, proto, inputs, where)
         if (domain, proto.op_type) not in history():
-            names = [n for d, n in history() if d == domain]
-            there = f" of domain {domain!r}" if domain else ""
-            raise FormatError(
-                f"{self.label}: {user} is an operator{there} that ONNX does not have and the "
-                f"file does not define{did_you_mean(proto.op_type, names)}"
-            )
+            return self.beyond_onnx(domain, proto, inputs, where, user)
         opset = self.imports.get(domain)
         schema = None if opset is None else schema_at(domain, proto.op_type, opset)
         if schema is None:
@@ -247,9 +252,7 @@ class Frame:
                 f"{first} on, but {said}"
             )
         attrs, captures = self.attributes(proto, inputs)
-        outputs = list(proto.output)
-        while len(outputs) > 1 and not outputs[-1]:
-            outputs.pop()
+        outputs = outputs_of(proto)
         old = Old(
             proto.op_type, domain, schema, tuple(inputs), attrs, captures, len(outputs), where
         )
@@ -263,12 +266,44 @@ class Frame:
         made = apply(op, inputs, attrs, outputs=count, captures=captures, where=where)
         return self.settled(made[0].node, outputs)
 
+    def beyond_onnx(
+        self,
+        domain: str,
+        proto: NodeProto,
+        inputs: Sequence[Symbol | None],
+        where: Origin,
+        user: str,
+    ) -> Sequence[Symbol]:
+        """The outputs of an operator that is not ONNX's: one of ours, or one kept as it came."""
+        if domain in VERSIONS:
+            names = [n for d, n in history() if d == domain]
+            there = f" of domain {domain!r}" if domain else ""
+            raise FormatError(
+                f"{self.label}: {user} is an operator{there} that ONNX does not have and the "
+                f"file does not define{did_you_mean(proto.op_type, names)}"
+            )
+        if domain == OWN:
+            raise FormatError(
+                f"{self.label}: {user} is of domain {domain!r}, whose operators are neuralsym's "
+                "own inner ones, which no file holds"
+            )
+        op = OPS.get((domain, proto.op_type))
+        if op is None:
+            return custom_node(self, domain, proto, inputs, where)
+        attrs, captures = self.attributes(proto, inputs)
+        outputs = outputs_of(proto)
+        count = max(len(outputs), 1)
+        made = apply(op, inputs, attrs, outputs=count, captures=captures, where=where)
+        return self.settled(made[0].node, outputs)
+
     def settled(self, node: Node, outputs: Sequence[str]) -> tuple[Symbol, ...]:
         """The outputs of a node that nothing uses yet, with the file's names and types."""
-        name = self.full(outputs[0]) if outputs[0] else None
-        if name and len(outputs) > 1:
-            rest = tuple(self.full(o) if o else "" for o in outputs[1:])
-            name = OutputNames.of(name, rest)
+        names = [self.full(o) if o else "" for o in outputs]
+        name: str | None = names[0] if names else ""
+        if not name and any(names):
+            name = f"{next(filter(None, names))}:omitted"
+        if name and len(names) > 1:
+            name = OutputNames.of(name, tuple(names[1:]))
         made = retyped(node, self.types(node.outputs, outputs), name)
         if name:
             self.names[made] = name
@@ -321,36 +356,60 @@ class Frame:
 
     # -- attributes, bodies and functions ------------------------------------------------------
     def attributes(
-        self, proto: NodeProto, inputs: Sequence[Symbol | None]
+        self,
+        proto: NodeProto,
+        inputs: Sequence[Symbol | None],
+        read: Callable[[str, AttributeProto, Source], Any] = read_attribute,
     ) -> tuple[dict[str, Any], tuple[Symbol, ...]]:
-        """The values of a node's attributes, and what their bodies capture."""
+        """The values of a node's attributes, and what their bodies capture.
+
+        A list of bodies `b` comes as `b[0]`, `b[1]`, ...; the others go through `read`.
+        """
         plain: dict[str, Any] = {}
-        graphs: dict[str, list[GraphProto]] = {}
-        for given in proto.attribute:
-            attribute = self.bound.get(given.ref_attr_name) if given.ref_attr_name else given
-            if attribute is None:
-                continue
-            if given.name in plain or given.name in graphs:
-                raise GraphError(
-                    f"{self.label}: {proto.op_type} {proto.name!r} has {given.name} twice"
-                )
+        graphs: list[tuple[str, GraphProto, Frame]] = []
+        seen: set[str] = set()
+        for name, attribute, home in self.given(proto):
+            if name in seen:
+                raise GraphError(f"{self.label}: {proto.op_type} {proto.name!r} has {name} twice")
+            seen.add(name)
             bodies = bodies_of(attribute)
-            if bodies:
-                graphs[given.name] = bodies
+            if bodies and attribute.type == AttributeProto.GRAPHS:
+                graphs += [(f"{name}[{i}]", body, home) for i, body in enumerate(bodies)]
+            elif bodies:
+                graphs.append((name, bodies[0], home))
             else:
-                plain[given.name] = read_attribute(given.name, attribute, self.reader.source)
+                plain[name] = read(name, attribute, self.reader.source)
         if not graphs:
             return plain, ()
-        frames: list[tuple[str, GraphProto, Frame, list[Symbol], list[Symbol]]] = []
-        for name, found in sorted(graphs.items()):
-            for graph in found:
-                types = body_types(proto.op_type, inputs, plain)
-                frames.append((name, graph, *self.body(graph, types)))
-        captures = tuple(dict.fromkeys(s for row in frames for s in row[2].captured(row[4])))
-        for name, graph, frame, formals, outputs in frames:
-            given_inputs = [*formals, *(frame.parameter(s) for s in captures)]
-            plain[name] = frame.close(graph, given_inputs, outputs)
-        return plain, captures
+        types = [] if proto.domain else body_types(proto.op_type, inputs, plain)
+        made = [(name, graph, home, *home.body(graph, types)) for name, graph, home in graphs]
+        made.sort(key=lambda row: row[0])
+        captures: dict[Symbol, Symbol] = {}  # as seen from here -> as seen by the body's home
+        own: list[dict[Symbol, Symbol]] = []
+        for _, _, home, frame, _, outputs in made:
+            found = {
+                symbol if home is self else self.lifted(symbol): symbol
+                for symbol in frame.captured(outputs)
+            }
+            own.append(found)
+            captures.update(found)
+        for (name, graph, _, frame, formals, outputs), found in zip(made, own, strict=True):
+            inner = [frame.parameter(found.get(s, s)) for s in captures]
+            plain[name] = frame.close(graph, [*formals, *inner], outputs)
+        return plain, tuple(captures)
+
+    def given(self, proto: NodeProto) -> Iterator[tuple[str, AttributeProto, Frame]]:
+        """A node's attributes, those of the function's call in the place of references to them."""
+        for attribute in proto.attribute:
+            if not attribute.ref_attr_name:
+                yield attribute.name, attribute, self
+            elif attribute.ref_attr_name in self.bound:
+                bound = self.bound[attribute.ref_attr_name]
+                yield attribute.name, bound.attribute, bound.home
+
+    def lifted(self, symbol: Symbol) -> Symbol:
+        """What stands here for a symbol of the graph that the outermost of these frames is in."""
+        return symbol if self.outer is None else self.parameter(self.outer.lifted(symbol))
 
     def body(
         self, graph: GraphProto, types: Sequence[Type | None]
@@ -374,53 +433,27 @@ class Frame:
         self.reader.depth -= 1
         return frame, formals, outputs
 
-    def call(
+    def inside(
         self,
-        function: FunctionProto,
-        proto: NodeProto,
-        inputs: Sequence[Symbol | None],
-        where: Origin,
-    ) -> list[Symbol | None]:
-        """The outputs of a call of one of the file's own functions."""
-        self.reader.enter()
-        bound = {a.name: a for a in function.attribute_proto}
-        for given in proto.attribute:
-            attribute = self.bound.get(given.ref_attr_name) if given.ref_attr_name else given
-            if attribute is not None:
-                bound[given.name] = attribute
-        if len(inputs) > len(function.input) or len(proto.output) > len(function.output):
-            raise GraphError(
-                f"{where} has {len(inputs)} inputs and {len(proto.output)} outputs, "
-                f"its function {len(function.input)} and {len(function.output)}"
-            )
-        imports = self.reader.versions(function.opset_import)
-        first = next((name for name in proto.output if name), proto.name)
-        prefix = self.reader.unique(self.prefix + (proto.name or first))
-        frame = Frame(self.reader, imports, function.node, None, bound, prefix)
-        for value in function.value_info:
-            frame.declared[value.name] = value.type
-        for formal, symbol in zip(function.input, inputs, strict=False):
-            if symbol is not None:
-                frame.values[formal] = symbol
-        frame.absent = {*function.input} - {*frame.values}
-        for formal, name in zip(function.output, proto.output, strict=False):
-            if name:
-                frame.renamed[formal] = self.full(name)
-        wanted = [f for f, name in zip(function.output, proto.output, strict=False) if name]
-        found = dict(zip(wanted, frame.run(wanted), strict=True))
-        self.names.update(frame.names)
-        self.reader.depth -= 1
-        return [
-            self.result(found[f], name, where) if name else None
-            for f, name in zip(function.output, proto.output, strict=False)
-        ]
+        nodes: Sequence[NodeProto],
+        imports: Mapping[str, int],
+        bound: Mapping[str, Bound],
+        prefix: str,
+    ) -> Frame:
+        """The frame of a function that a node of this graph calls."""
+        return Frame(self.reader, imports, nodes, None, bound, prefix)
 
-    def result(self, symbol: Symbol, name: str, where: Origin) -> Symbol:
-        """A function's result under the name that it has at the call."""
-        node = symbol.node
-        if output_name(node.name or "", symbol.index) == self.full(name):
-            return symbol
+    def copied(self, symbol: Symbol, name: str, where: Origin) -> Symbol:
+        """A copy of a symbol under a name of this graph."""
         made = apply(find_op("Identity"), [symbol], where=where)[0].node
         made = retyped(made, (symbol.type,), self.full(name))
         self.names[made] = self.full(name)
         return made.outputs[0]
+
+
+def outputs_of(proto: NodeProto) -> list[str]:
+    """The names of a node's outputs, without those left out at the end."""
+    outputs = list(proto.output)
+    while len(outputs) > 1 and not outputs[-1]:
+        outputs.pop()
+    return outputs

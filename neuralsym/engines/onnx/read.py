@@ -9,13 +9,15 @@ from onnx import FunctionProto, ModelProto, OperatorSetIdProto
 from onnx.helper import VERSION_TABLE
 
 import neuralsym.ops  # noqa: F401  (defines the operators)
+from neuralsym.core.custom import FindTyper, no_typer
 from neuralsym.core.graph import Graph
-from neuralsym.core.model import Model
+from neuralsym.core.model import Model, Notes
 from neuralsym.core.schema import VERSIONS
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import LEVEL
 from neuralsym.core.types import Type
 from neuralsym.engines.onnx.frame import Frame
+from neuralsym.engines.onnx.notes import read_notes
 from neuralsym.engines.onnx.open_file import Opened
 from neuralsym.errors import FormatError
 
@@ -24,26 +26,26 @@ _MOST_CALLS = 30_000
 _OVERRIDABLE_IR = 4  # before it, every initializer had to be an input too
 
 
-def to_model(opened: Opened) -> Model:
+def to_model(opened: Opened, typers: FindTyper = no_typer) -> Model:
     """The model of a parsed file; see `read_model`."""
     # What is read belongs to no layer and no body that is under construction.
     scope, level = CURRENT.set(None), LEVEL.set(None)
     try:
-        reader = Reader(opened)
-        graph = reader.main()
+        reader = Reader(opened, typers)
+        graph, notes = reader.main()
     finally:
         CURRENT.reset(scope)
         LEVEL.reset(level)
     reader.warn()
     proto = opened.model
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
-    return Model({graph.name: graph}, metadata, proto.doc_string)
+    return Model({graph.name: graph}, metadata, proto.doc_string, notes)
 
 
 class Reader:
     """What the frames of one model share."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, typers: FindTyper) -> None:
         self.model: ModelProto = opened.model
         self.source = opened.source
         self.raw = opened.raw
@@ -53,12 +55,15 @@ class Reader:
             self.imports[""] = _opset_of(self.model.ir_version)
         self.functions: dict[tuple[str, str, str], FunctionProto] = {}
         for function in self.model.functions:
-            key = (function.domain, function.name, function.overload)
+            domain = "" if function.domain == "ai.onnx" else function.domain
+            key = (domain, function.name, function.overload)
             if key in self.functions:
                 raise FormatError(f"{self.label}: the function {function.name!r} is given twice")
             self.functions[key] = function
         self.own = self.model.producer_name == "neuralsym"
+        self.typers = typers
         self.contradictions: list[str] = []
+        self.assumed: list[str] = []
         self.types: dict[tuple[bytes, Type], Type | None] = {}
         self.depth = 0
         self.prefixes: set[str] = set()
@@ -98,25 +103,37 @@ class Reader:
         self.prefixes.add(made)
         return made
 
-    def main(self) -> Graph:
+    def main(self) -> tuple[Graph, Notes]:
         proto = self.model.graph
         frame = Frame(self, self.imports, proto.node)
         frame.declare(proto, self.raw)
         overridable = self.model.ir_version >= _OVERRIDABLE_IR
         inputs = frame.inputs(proto.input, overridable)
         outputs = frame.run([value.name for value in proto.output])
-        return frame.close(proto, inputs, outputs)
+        return frame.close(proto, inputs, outputs), read_notes(self.model, frame)
 
     def warn(self) -> None:
-        """One warning for all declared types that contradict what follows from the nodes."""
+        """One warning for all declared types that contradict what follows from the nodes.
+
+        And one for all values whose types nothing tells.
+        """
         if self.contradictions:
-            shown = "; ".join(self.contradictions[:3])
-            more = len(self.contradictions) - 3
             warnings.warn(
-                f"{self.label} declares types that contradict its nodes, which count: {shown}"
-                + (f"; and {more} more" if more > 0 else ""),
+                f"{self.label} declares types that contradict its nodes, which count: "
+                + _listed(self.contradictions),
                 stacklevel=4,
             )
+        if self.assumed:
+            warnings.warn(
+                f"{self.label} does not say what its custom operators give, so types are assumed: "
+                f"{_listed(self.assumed)}. Declare them in value_info, or give the library a typer",
+                stacklevel=4,
+            )
+
+
+def _listed(said: list[str]) -> str:
+    more = len(said) - 3
+    return "; ".join(said[:3]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _opset_of(ir_version: int) -> int:

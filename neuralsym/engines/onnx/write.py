@@ -7,28 +7,32 @@ their names, and what bodies store lies with the other initializers of the main 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnx.helper import find_min_ir_version_for, make_opsetid
 
 import neuralsym
+from neuralsym.core.custom import Custom
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Constant, Variable, Weight
 from neuralsym.core.model import Model
 from neuralsym.core.proto import attribute_to_proto, tensor_to_proto, type_to_proto
-from neuralsym.core.schema import OPSET, VERSIONS
+from neuralsym.core.schema import VERSIONS
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.tensor import Tensor
-from neuralsym.core.traverse import LEAVES, bodies
+from neuralsym.core.traverse import LEAVES
 from neuralsym.core.types import MapType, OptionalType, SequenceType, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx import opsets
-from neuralsym.engines.onnx.origin import name_in_file
-from neuralsym.errors import BadAttribute, FormatError, at_line
+from neuralsym.engines.onnx.choose import choose_opsets, copied_outputs
+from neuralsym.engines.onnx.notes import annotate, write_graph_notes, write_notes
+from neuralsym.engines.onnx.origin import describe_origin, name_in_file
+from neuralsym.errors import BadAttribute, FormatError
 
 CONSTANT, STATISTICS = "constant", "statistics"
 """What the description of an initializer says that is no trainable parameter, of our files."""
@@ -101,9 +105,13 @@ def draft(
     imports = choose_opsets(graph, opset)
     writer = _Writer(imports)
     head, tail = writer.main(graph)
+    write_graph_notes(model.notes, tail)
+    for name, tensor in annotate(model.notes, tail, writer.used).items():
+        writer.stored[name] = Stored(name, tensor)
     proto = ModelProto(producer_name="neuralsym", producer_version=neuralsym.__version__)
     if said := model.doc if doc is None else doc:
         proto.doc_string = said
+    write_notes(model.notes, proto)
     ids = [make_opsetid(domain, version) for domain, version in sorted(imports.items())]
     proto.opset_import.extend(ids)
     types = [_TYPE_IR.get(str(t), 0) for t in writer.types]
@@ -171,81 +179,6 @@ def draft_of_proto(
 _INITIALIZER = 5  # the number of that field of GraphProto
 
 
-# -- opsets ------------------------------------------------------------------------------------
-def choose_opsets(graph: Graph, asked: int | None) -> dict[str, int]:
-    """The version of each domain: the lowest that all nodes accept, or the one asked for.
-
-    Raises FormatError, naming the operator and the reason, when the asked one is too low.
-    """
-    if asked is not None and not opsets.LOWEST <= asked <= OPSET:
-        raise FormatError(
-            f"opset {asked} cannot be written; choose one of {opsets.LOWEST} to {OPSET}, or none "
-            "for the lowest that is sufficient"
-        )
-    found = {"": opsets.DEFAULT if asked is None else asked}
-    for part in [graph, *every_body(graph)]:
-        for symbol, copied in zip(part.outputs, copied_outputs(part, part is graph), strict=True):
-            if copied:
-                needed = opsets.copying(symbol.type)
-                if asked is not None and needed > asked:
-                    raise FormatError(
-                        f"{symbol.type} cannot be an output in opset {asked}; the lowest for it "
-                        f"is {needed}"
-                    )
-                found[""] = max(found[""], needed)
-    for node in every_node(graph):
-        domain = node.op.domain
-        if node.op in LEAVES:
-            continue
-        if domain not in VERSIONS:
-            raise FormatError(
-                f"{node.describe()} is an operator of domain {domain!r}, which ONNX does not "
-                f"have, so it cannot be written to a file{at_line(node.where)}"
-            )
-        version, reason = opsets.lowest(node, found.get(domain, 1))
-        if domain == "" and asked is not None and version > asked:
-            raise FormatError(
-                f"{node.describe()} cannot be written in opset {asked}: {reason}; the lowest for "
-                f"it is {version}{at_line(node.where)}"
-            )
-        if version > found.get(domain, 0):
-            found[domain] = version
-    return found
-
-
-def every_body(graph: Graph) -> Iterator[Graph]:
-    """The bodies of a graph, and theirs."""
-    pending = [graph]
-    while pending:
-        for node in pending.pop().nodes:
-            if node.attrs:
-                for body in bodies(node).values():
-                    yield body
-                    pending.append(body)
-
-
-def every_node(graph: Graph) -> Iterator[Node]:
-    """The nodes of a graph and of all its bodies."""
-    for part in (graph, *every_body(graph)):
-        yield from part.nodes
-
-
-def copied_outputs(graph: Graph, main: bool) -> list[bool]:
-    """Which outputs have to be copies.
-
-    A value that is asked for twice is copied, and so is an input or a stored value, except where
-    the main graph gives it out under its own name.
-    """
-    copies: list[bool] = []
-    seen: set[Symbol] = set()
-    for symbol, wanted in zip(graph.outputs, graph.output_names, strict=True):
-        leaf = symbol.node.op in LEAVES
-        own = main and wanted == graph.names[symbol.node]
-        copies.append(symbol in seen or (leaf and not own))
-        seen.add(symbol)
-    return copies
-
-
 # -- graphs ------------------------------------------------------------------------------------
 @dataclass
 class _Writer:
@@ -304,7 +237,7 @@ class _Writer:
             elif node.op is not Variable:
                 self.node(graph, node, head.node.add())
                 for symbol in node.outputs:
-                    if symbol not in direct:
+                    if symbol not in direct and not _untold(symbol):
                         self.describe(tail.value_info.add(), self.names[symbol], symbol.type)
             done.add(node)
             # A copy stands where it would if it were a node of the graph.
@@ -340,20 +273,25 @@ class _Writer:
             made.domain = node.op.domain
         made.name = self.node_name(name_in_file(node.where) or graph.names[node])
         made.input.extend("" if s is None else self.names[s] for s in node.inputs)
-        made.output.extend(self.names[s] for s in node.outputs)
+        use = node.op.use if issubclass(node.op, Custom) else None
+        omitted = use.omitted if use else ()
+        made.output.extend("" if s.index in omitted else self.names[s] for s in node.outputs)
+        describe_origin(node.where, made)
         attrs = {name: node.attr(name) for name in _EXPLICIT.get(node.op_type, ())}
         attrs.update(node.attrs)
-        if not attrs:
-            return
         specs = node.op.schema.attributes
-        schema = opsets.schema_at(node.op.domain, node.op_type, self.imports[node.op.domain])
-        have = opsets.defaults(schema)
+        have: Collection[str] = specs
+        if node.op.domain in VERSIONS:
+            schema = opsets.schema_at(node.op.domain, node.op_type, self.imports[node.op.domain])
+            have = opsets.defaults(schema)
         named = graph.bodies.get(node, {})
         for name in sorted(attrs):
             if name in have:
                 value = named.get(name, attrs[name])
                 body = partial(self.body, captures=node.captures)
                 made.attribute.append(attribute_to_proto(name, specs[name].kind, value, body))
+        if use and use.lists:
+            _gather_lists(use.lists, made)
 
     # -- names and types -----------------------------------------------------------------------
     def claim(self, name: str) -> str:
@@ -378,6 +316,28 @@ class _Writer:
         made.name = name
         made.type.CopyFrom(type_to_proto(type))
         self.types.update(_element_types(type))
+
+
+def _gather_lists(names: Collection[str], made: NodeProto) -> None:
+    """Bodies that are held as `b[0]`, `b[1]`, ... as the list `b` that they were."""
+    attributes = list(made.attribute)
+    del made.attribute[:]
+    for name in sorted(names):
+        bodies: dict[int, GraphProto] = {}
+        for attribute in list(attributes):
+            found = re.fullmatch(re.escape(name) + r"\[(\d+)\]", attribute.name)
+            if found and attribute.type == AttributeProto.GRAPH:
+                bodies[int(found[1])] = attribute.g
+                attributes.remove(attribute)
+        graphs = [bodies[i] for i in sorted(bodies)]
+        attributes.append(AttributeProto(name=name, type=AttributeProto.GRAPHS, graphs=graphs))
+    made.attribute.extend(sorted(attributes, key=lambda a: a.name))
+
+
+def _untold(symbol: Symbol) -> bool:
+    """Whether the type of a value is only assumed, or the value has no name in the file."""
+    op = symbol.node.op
+    return issubclass(op, Custom) and symbol.index in (*op.use.guessed, *op.use.omitted)
 
 
 def _said(node: Node) -> str:
