@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Union
 
+from neuralsym.dtypes import NumberType, number_type
+
 Number = int | float | bool
 Scalar = Union["Expr", Number]
 
@@ -97,9 +99,23 @@ def argument(index: int) -> Expr:
     return Expr("input", (), str(index))
 
 
-def cast(x: Scalar, dtype: str) -> Expr:
-    """The element as another number type, as ONNX's Cast does."""
-    return Expr("cast", (x,), dtype)
+def cast(x: Scalar, dtype: str, how: str = "") -> Expr:
+    """The element as another number type, as numpy's astype has it.
+
+    how: for float8e8m0 alone, "up", "down" or "nearest", with "_saturate" to have the nearest value
+    for what lies outside in the place of NaN.
+    """
+    return Expr("cast", (x,), f"{dtype}_{how}" if how else dtype)
+
+
+def cast_type(expr: Expr) -> NumberType:
+    """The number type that a cast gives."""
+    return number_type(expr.detail.partition("_")[0])
+
+
+def cast_mode(expr: Expr) -> str:
+    """The `how` of a cast."""
+    return expr.detail.partition("_")[2]
 
 
 def apply(function: str, *operands: Scalar) -> Expr:

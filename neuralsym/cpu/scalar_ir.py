@@ -1,6 +1,7 @@
 """Scalar expressions as IR over vectors: the meaning of `core.scalar`, function by function.
 
-A value is an SSA name with a number type. Half-precision floats travel as float32; booleans as i1.
+A value is an SSA name with a number type. The floats narrower than float32 travel as that, integers
+of 2 and 4 bits as bytes, booleans as i1.
 Integer division and shifts follow numpy: by zero gives zero, and nothing traps.
 """
 
@@ -11,8 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neuralsym.core.scalar import Expr, Scalar
+from neuralsym.core.scalar import Expr, Scalar, cast_mode, cast_type
 from neuralsym.cpu.ir import Function
+from neuralsym.cpu.narrow_ir import (
+    SMALL_FLOATS,
+    SMALL_INTEGERS,
+    bfloat_bits,
+    narrowed,
+    odd_double,
+    odd_single,
+    widened,
+    wrapped,
+)
 from neuralsym.cpu.vector_math import (
     Lanes,
     constant,
@@ -31,7 +42,7 @@ IR_TYPE: dict[NumberType, str] = {
     **{NumberType(f"uint{bits}"): f"i{bits}" for bits in (8, 16, 32, 64)},
 }
 HALVES = (NumberType.FLOAT16, NumberType.BFLOAT16)
-NUMBERS = (*IR_TYPE, *HALVES)
+NUMBERS = (*IR_TYPE, *HALVES, *sorted(SMALL_FLOATS), *SMALL_INTEGERS)
 """The number types that compiled loops handle."""
 
 _COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
@@ -55,7 +66,9 @@ class Value(NamedTuple):
 
 def carried(kind: NumberType) -> NumberType:
     """The type in which values of `kind` are computed with."""
-    return NumberType.FLOAT32 if kind in HALVES else kind
+    if kind in SMALL_INTEGERS:
+        return NumberType.UINT8 if kind.startswith("u") else NumberType.INT8
+    return NumberType.FLOAT32 if kind in HALVES or kind in SMALL_FLOATS else kind
 
 
 def supported(expr: Scalar, kinds: Sequence[NumberType]) -> bool | str:
@@ -69,8 +82,8 @@ def supported(expr: Scalar, kinds: Sequence[NumberType]) -> bool | str:
         item = stack.pop()
         if isinstance(item, Expr) and item not in seen:
             seen.add(item)
-            if item.function == "cast" and number_type(item.detail) not in NUMBERS:
-                return f"no compiled loops over {item.detail}"
+            if item.function == "cast" and cast_type(item) not in NUMBERS:
+                return f"no compiled loops over {cast_type(item)}"
             stack.extend(item.operands)
     return True
 
@@ -114,6 +127,11 @@ def convert(fn: Function, value: Value, kind: NumberType, width: int) -> Value:
     return _Emitter(fn, (), width, kind).cast(value, kind)
 
 
+def single(fn: Function, value: Value, width: int) -> str:
+    """The value as float32, such that rounding it to a narrower float rounds it once."""
+    return _Emitter(fn, (), width, NumberType.FLOAT32).single(value)
+
+
 class _Emitter:
     def __init__(
         self, f: Function, inputs: Sequence[Value], width: int, default: NumberType
@@ -148,7 +166,7 @@ class _Emitter:
             return self.inputs[int(item.detail)]
         if name == "cast":
             (operand,) = self._operands(item.operands, done)
-            return self.cast(operand, number_type(item.detail))
+            return self.cast(operand, cast_type(item), cast_mode(item))
         if name == "where":
             return self._where(item, done)
         operands = self._operands(item.operands, done)
@@ -235,11 +253,13 @@ class _Emitter:
         return Value(made, NumberType.BOOL)
 
     # -- casts -----------------------------------------------------------------------------
-    def cast(self, value: Value, kind: NumberType) -> Value:
-        """As numpy's astype; a half-precision type rounds, and is carried as float32."""
-        if kind in HALVES:
-            wide = self.cast(value, NumberType.FLOAT32)
-            return Value(self.rounded(wide.name, kind), NumberType.FLOAT32)
+    def cast(self, value: Value, kind: NumberType, how: str = "") -> Value:
+        """As numpy's astype; a narrow type rounds or wraps, and is carried in a wider one."""
+        if kind in HALVES or kind in SMALL_FLOATS:
+            return Value(self.rounded(self.single(value), kind, how), NumberType.FLOAT32)
+        if kind in SMALL_INTEGERS:
+            byte = self.cast(value, carried(kind))
+            return Value(wrapped(self.f, byte.name, kind, self.width), byte.kind)
         old = value.kind
         if old is kind:
             return value
@@ -271,19 +291,37 @@ class _Emitter:
             through = 32
         elif kind is NumberType.UINT32:
             through = 64
-        how = "fptoui" if kind is NumberType.UINT64 else "fptosi"
         wide = vector(f"i{through}", self.width)
-        made = self.f.value(f"{how} {self.type(old)} {name} to {wide}")
+        made = self.f.value(f"fptosi {self.type(old)} {name} to {wide}")
+        if kind is NumberType.UINT64:
+            large = self.f.value(f"fptoui {self.type(old)} {name} to {wide}")
+            limit = constant(2.0**63, IR_TYPE[old], self.width)
+            fits = self.f.value(f"fcmp ult {self.type(old)} {name}, {limit}")
+            return self.select(fits, made, large, kind)
         if through == bits:
             return made
         return self.f.value(f"trunc {wide} {made} to {self.type(kind)}")
 
-    def rounded(self, name: str, kind: NumberType) -> str:
-        """A float32 rounded to what a half-precision type holds."""
+    def single(self, value: Value) -> str:
+        """As float32, of which only what comes behind the narrower floats may be inexact."""
+        kind = value.kind
+        if kind.is_integer and kind.itemsize == 8:
+            wide = odd_double(self.f, value.name, self.width, not _unsigned(kind))
+        elif kind is NumberType.FLOAT64 or (kind.is_integer and kind.itemsize == 4):
+            wide = self.cast(value, NumberType.FLOAT64).name
+        else:
+            return self.cast(value, NumberType.FLOAT32).name
+        return odd_single(self.f, wide, self.width)
+
+    def rounded(self, name: str, kind: NumberType, how: str = "") -> str:
+        """A float32 rounded to what a narrower type holds."""
         if kind is NumberType.FLOAT16:
             half, single = vector("half", self.width), vector("float", self.width)
             made = self.f.value(f"fptrunc {single} {name} to {half}")
             return self.f.value(f"fpext {half} {made} to {single}")
+        if kind in SMALL_FLOATS:
+            made = narrowed(self.f, name, kind, self.width, how)
+            return widened(self.f, made, kind, self.width)
         bits = bfloat_bits(self.f, name, self.width)
         wide = vector("i32", self.width)
         shift = repeated("16", "i32", self.width)
@@ -449,24 +487,6 @@ class _Emitter:
         unit = self.select(even, one, minus, kind)
         tiny = self.select(is_one, one, self.select(is_minus, unit, zero, kind), kind)
         return self.select(below, tiny, result, kind)
-
-
-def bfloat_bits(f: Function, name: str, width: int) -> str:
-    """The upper 16 bits of float32 values rounded half to even, in the low half of i32 lanes."""
-    single, wide = vector("float", width), vector("i32", width)
-
-    def number(value: int) -> str:
-        return repeated(str(value), "i32", width)
-
-    bits = f.value(f"bitcast {single} {name} to {wide}")
-    high = f.value(f"lshr {wide} {bits}, {number(16)}")
-    odd = f.value(f"and {wide} {high}, {number(1)}")
-    bias = f.value(f"add {wide} {odd}, {number(0x7FFF)}")
-    moved = f.value(f"lshr {wide} {f.value(f'add {wide} {bits}, {bias}')}, {number(16)}")
-    nan = f.value(f"fcmp uno {single} {name}, {name}")
-    quiet = f.value(f"or {wide} {high}, {number(0x40)}")
-    lanes = vector("i1", width)
-    return f.value(f"select {lanes} {nan}, {wide} {quiet}, {wide} {moved}")
 
 
 def _unsigned(kind: NumberType) -> bool:

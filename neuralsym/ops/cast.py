@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.op import Call
-from neuralsym.core.scalar import Scalar, argument, cast
-from neuralsym.core.symbol import Node
+from neuralsym.core.registry import call as op_call
+from neuralsym.core.scalar import Scalar, argument, cast, maximum, minimum
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import Elementwise, Movement, bad, check_choice
 from neuralsym.ops.shapes import foldable
+from neuralsym.ops.values import compute
 
 
 class Cast(Elementwise):
@@ -23,19 +25,20 @@ class Cast(Elementwise):
 
     @classmethod
     def expression(cls, step: Call | Node) -> Scalar | None:
-        source = step.inputs[0]
-        kind = from_onnx(step.attr("to"))
-        if source is None or not {source.dtype, kind} <= PLAIN | HALF:
+        return conversion(step, from_onnx(step.attr("to")))
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        # numpy and ml_dtypes round twice where they have no direct way between two types.
+        expr = cls.expression(node)
+        if expr is None:
             return None
-        return cast(argument(0), kind)
+        return [compute(expr, [np.asarray(values[0])], node.outputs[0].dtype)]
 
     @classmethod
     def check(cls, call: Call) -> None:
         target(call)
-        if "saturate" in call.attrs:
-            check_choice(call, "saturate", (0, 1))
-        if "round_mode" in call.attrs:
-            check_choice(call, "round_mode", ("up", "down", "nearest"))
+        check_rounding(call)
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
@@ -48,6 +51,24 @@ class Cast(Elementwise):
 
 class CastLike(Elementwise):
     """Each element as the number type of another tensor."""
+
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return [cls._cast(node)]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        return Cast.compute(cls._cast(node).node, values[:1])
+
+    @classmethod
+    def _cast(cls, node: Node) -> Symbol:
+        """The Cast that it is: of the second input, only the type counts."""
+        how = {k: v for k, v in node.attrs.items() if k in ("saturate", "round_mode")}
+        return op_call("Cast", node.inputs[0], to=node.outputs[0].dtype, **how)
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        check_rounding(call)
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
@@ -71,8 +92,52 @@ class BitCast(Movement):
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return [TensorType(target(call), call.shape(0))]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        return [np.array(values[0], order="C").view(node.outputs[0].dtype.numpy)]
+
 
 # -- what they share ---------------------------------------------------------------------------
+LARGEST: dict[NumberType, float] = {
+    NumberType.FLOAT8E4M3FN: 448.0,
+    NumberType.FLOAT8E4M3FNUZ: 240.0,
+    NumberType.FLOAT8E5M2: 57344.0,
+    NumberType.FLOAT8E5M2FNUZ: 57344.0,
+}
+"""The largest value of each type that saturates when asked to; the others have no choice."""
+
+
+def conversion(step: Call | Node, kind: NumberType) -> Scalar | None:
+    """The first input's element as `kind`, with the step's `saturate` and `round_mode`.
+
+    None for strings, which are no numbers of the loops.
+    """
+    source = step.inputs[0]
+    if source is None or NumberType.STRING in (source.dtype, kind):
+        return None
+    saturates = bool(step.attr("saturate"))
+    if kind is NumberType.FLOAT8E8M0:
+        mode = step.attr("round_mode") or "up"
+        return cast(argument(0), kind, f"{mode}_saturate" if saturates else mode)
+    if kind in LARGEST and saturates:
+        return cast(clamped(argument(0), source.dtype, LARGEST[kind]), kind)
+    return cast(argument(0), kind)
+
+
+def clamped(x: Scalar, own: NumberType, largest: float) -> Scalar:
+    """A value within +-`largest`, as a float; NaN stays."""
+    wide = x if own.is_float else cast(x, NumberType.FLOAT32)
+    return maximum(minimum(wide, largest), -largest)
+
+
+def check_rounding(call: Call) -> None:
+    """BadAttribute unless `saturate` and `round_mode` are among their choices."""
+    if "saturate" in call.attrs:
+        check_choice(call, "saturate", (0, 1))
+    if "round_mode" in call.attrs:
+        check_choice(call, "round_mode", ("up", "down", "nearest"))
+
+
 def target(call: Call) -> NumberType:
     """The number type that `to` names; BadAttribute when it names none."""
     try:
@@ -127,4 +192,3 @@ PLAIN = frozenset(
     }
 )
 """The types between which numpy's casts mean what ONNX's do."""
-HALF = frozenset({NumberType.FLOAT16, NumberType.BFLOAT16})

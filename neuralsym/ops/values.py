@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.core.scalar import Expr, Scalar
-from neuralsym.dtypes import NumberType, number_type
+from neuralsym.core.scalar import Expr, Scalar, cast_mode, cast_type
+from neuralsym.dtypes import NumberType
 
 Array = NDArray[Any]
 
@@ -29,13 +29,67 @@ def compute(expr: Scalar, inputs: Sequence[Array | None], dtype: NumberType) -> 
 
 
 def _widened(array: Array) -> Array:
-    small_float = array.dtype == np.float16 or array.dtype.kind == "V"
-    return array.astype(np.float32) if small_float else array
+    small = array.dtype == np.float16 or _is_added(array.dtype)
+    return array.astype(np.float32) if small else array
+
+
+def _is_added(dtype: np.dtype[Any]) -> bool:
+    """Whether numpy has the type from ml_dtypes, which computes in it rather than in float32."""
+    return dtype.isbuiltin == 2
 
 
 def narrowed(array: Array, dtype: NumberType) -> Array:
     """The array in another number type, rounding once; out-of-range floats become infinite."""
-    return array if array.dtype == dtype.numpy else array.astype(dtype.numpy)
+    return array if array.dtype == dtype.numpy else as_type(array, dtype)
+
+
+def as_type(array: Array, kind: NumberType, how: str = "") -> Array:
+    """numpy's astype, but that it rounds once to every narrow float; `how` is that of `cast`."""
+    wanted = kind.numpy
+    if kind is NumberType.FLOAT8E8M0:
+        return _powers(_odd(array), how).view(wanted)
+    if not _is_added(wanted):
+        return array.astype(wanted)
+    if kind.is_integer:
+        return array.astype(np.int8 if array.dtype.kind == "i" else np.uint8).astype(wanted)
+    return _odd(array).astype(wanted)
+
+
+def _odd(array: Array) -> Array:
+    """The array as float32; what is wider is rounded to odd, which no later rounding undoes."""
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        sticky = (array & ~array.dtype.type(0xFFF)) | np.where(array & 0xFFF, 0x800, 0).astype(
+            array.dtype
+        )
+        small = np.abs(array.astype(np.float64)) < 2.0**53
+        array = np.where(small, array, sticky).astype(np.float64)
+    elif array.dtype.kind in "iu" and array.dtype.itemsize == 4:
+        array = array.astype(np.float64)
+    single = array.astype(np.float32)
+    if array.dtype != np.float64:
+        return single
+    back = single.astype(np.float64)
+    bits = np.ascontiguousarray(single).view(np.uint32)
+    cut = bits - (np.abs(back) > np.abs(array))
+    inexact = (back != array) & (array == array)
+    return np.where(inexact, cut | 1, bits).astype(np.uint32).view(np.float32)
+
+
+def _powers(single: Array, how: str) -> Array:
+    """The bits of float8e8m0, bare exponents; see cpu/narrow_ir.py, which has the same rules."""
+    mode, _, saturates = how.partition("_")
+    magnitude = np.ascontiguousarray(single).view(np.uint32) & 0x7FFFFFFF
+    exponent, fraction = magnitude >> 23, magnitude & 0x7FFFFF
+    half = 0x400000
+    normal, tiny = (1, half + 1) if mode == "up" else (half, half + half // 2)
+    if mode == "down":
+        normal = tiny = 1 << 23
+    made = exponent + (fraction >= np.where(exponent == 0, tiny, normal))
+    if saturates:
+        made = np.where(magnitude > 0x7F800000, 0xFF, np.minimum(made, 0xFE))
+    else:
+        made = np.where((magnitude < half) | (magnitude >= 0x7F800000), 0xFF, made)
+    return made.astype(np.uint8)
 
 
 def _value(expr: Scalar, inputs: Sequence[Array | None]) -> Any:
@@ -57,7 +111,9 @@ def _value(expr: Scalar, inputs: Sequence[Array | None]) -> Any:
         if item.function == "input":
             done[item] = inputs[int(item.detail)]
         elif item.function == "cast":
-            done[item] = np.asarray(operands[0]).astype(number_type(item.detail).numpy)
+            done[item] = as_type(np.asarray(operands[0]), cast_type(item), cast_mode(item))
+            if _is_added(done[item].dtype):  # computed with as what the loops compute with
+                done[item] = _widened(done[item])
         else:
             done[item] = table[item.function](*_typed(operands))
     return done[expr] if isinstance(expr, Expr) else expr

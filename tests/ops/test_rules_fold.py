@@ -157,8 +157,10 @@ def test_a_size_beyond_64_bits_is_not_known():
         call("Flatten", variable("x", (1, 2**40, 2**40)))
 
 
-def test_a_cast_between_plain_types_says_what_it_computes():
+def test_a_cast_between_numbers_says_what_it_computes():
     node = call("Cast", variable("x", ("N",), "float16"), to="int32").node
     assert str(node.op.expression(node).detail) == "int32"
-    node = call("Cast", variable("x", ("N",), "float32"), to="float8e4m3fn").node
+    node = call("Cast", variable("x", ("N",), "float32"), to="float8e8m0", round_mode="down").node
+    assert str(node.op.expression(node).detail) == "float8e8m0_down_saturate"
+    node = call("Cast", variable("x", ("N",), "float32"), to="string").node
     assert node.op.expression(node) is None

@@ -40,8 +40,6 @@ class ElementwiseKernel(Kernel):
         halves = NumberType.FLOAT16 in (b.dtype for b in buffers) or _casts_to_half(expr)
         if halves and not self.target.fma:
             return "this instruction set does not convert half-precision floats"
-        if halves and any(b.dtype is NumberType.FLOAT64 for b in buffers):
-            return "from double to half precision would round twice"
         return True
 
     def forms(self, step: Step) -> Sequence[Form]:

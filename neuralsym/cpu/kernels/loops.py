@@ -22,8 +22,17 @@ from neuralsym.core.scalar import size as size_of
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.narrow_ir import (
+    SMALL_FLOATS,
+    SMALL_INTEGERS,
+    bfloat_bits,
+    narrowed,
+    packed,
+    widened,
+    wrapped,
+)
 from neuralsym.cpu.program import Operand, Row, Word
-from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, bfloat_bits, convert, emit
+from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, carried, convert, emit, single
 from neuralsym.cpu.vector_math import repeated, vector
 from neuralsym.dtypes import NumberType
 
@@ -129,7 +138,13 @@ def loop_code(text: LoopText, target: Target, name: str = "loop") -> Code:
 LONG = 8
 """Longer expressions are written once, under a mask, instead of once more for the rest."""
 
-MEMORY = {**IR_TYPE, NumberType.BOOL: "i8", NumberType.FLOAT16: "half", NumberType.BFLOAT16: "i16"}
+MEMORY = {
+    **IR_TYPE,
+    NumberType.BOOL: "i8",
+    NumberType.FLOAT16: "half",
+    NumberType.BFLOAT16: "i16",
+    **dict.fromkeys((*SMALL_FLOATS, *SMALL_INTEGERS), "i8"),
+}
 
 
 class _Writer:
@@ -138,12 +153,8 @@ class _Writer:
         self.module = Module()
         self.f: Function = self.module.function("loop")
         self.scalar = "stride" in text.steps
-        widest = max(
-            (text.kinds[i] for i in range(len(text.kinds))),
-            key=lambda k: 4 if k in HALVES else k.itemsize,
-        )
-        per = 4 if widest in HALVES else widest.itemsize
-        self.width = 1 if self.scalar else max(1, target.vector_bytes // per)
+        widest = max(carried(kind).itemsize for kind in text.kinds)
+        self.width = 1 if self.scalar else max(1, target.vector_bytes // widest)
 
     def write(self) -> str:
         f, text = self.f, self.text
@@ -251,31 +262,36 @@ class _Writer:
             bytes_ = vector("i8", width)
             zero = repeated("0", "i8", width)
             return Value(f.value(f"icmp ne {bytes_} {raw}, {zero}"), kind)
-        single = vector("float", width)
+        floats, wide = vector("float", width), vector("i32", width)
         if kind is NumberType.FLOAT16:
-            made = f.value(f"fpext {vector('half', width)} {raw} to {single}")
+            made = f.value(f"fpext {vector('half', width)} {raw} to {floats}")
             return Value(made, NumberType.FLOAT32)
         if kind is NumberType.BFLOAT16:
-            wide = vector("i32", width)
             long = f.value(f"zext {vector('i16', width)} {raw} to {wide}")
             high = f.value(f"shl {wide} {long}, {repeated('16', 'i32', width)}")
-            return Value(f.value(f"bitcast {wide} {high} to {single}"), NumberType.FLOAT32)
+            return Value(f.value(f"bitcast {wide} {high} to {floats}"), NumberType.FLOAT32)
+        if kind in SMALL_FLOATS:
+            bits = f.value(f"zext {vector('i8', width)} {raw} to {wide}")
+            return Value(widened(f, bits, kind, width), NumberType.FLOAT32)
+        if kind in SMALL_INTEGERS:
+            return Value(wrapped(f, raw, kind, width), carried(kind))
         return Value(raw, kind)
 
     def _store(self, value: Value, place: str, kind: NumberType, mask: str | None) -> None:
         f, width = self.f, self.width
-        single = vector("float", width)
         type_ = vector(MEMORY[kind], width)
-        if kind in HALVES:
-            name = convert(f, value, NumberType.FLOAT32, width).name
-            type_ = vector("i16", width)
-            if kind is NumberType.FLOAT16:
-                half = vector("half", width)
-                short = f.value(f"fptrunc {single} {name} to {half}")
-                made = f.value(f"bitcast {half} {short} to {type_}")
-            else:
-                bits = bfloat_bits(f, name, width)
-                made = f.value(f"trunc {vector('i32', width)} {bits} to {type_}")
+        if kind is NumberType.FLOAT16:
+            half, type_ = type_, vector("i16", width)
+            name = single(f, value, width)
+            short = f.value(f"fptrunc {vector('float', width)} {name} to {half}")
+            made = f.value(f"bitcast {half} {short} to {type_}")
+        elif kind in HALVES or kind in SMALL_FLOATS:
+            name = single(f, value, width)
+            bfloat = kind is NumberType.BFLOAT16
+            bits = bfloat_bits(f, name, width) if bfloat else narrowed(f, name, kind, width)
+            made = f.value(f"trunc {vector('i32', width)} {bits} to {type_}")
+        elif kind in SMALL_INTEGERS:
+            made = packed(f, convert(f, value, carried(kind), width).name, kind, width)
         else:
             made = convert(f, value, kind, width).name
             if kind is NumberType.BOOL:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from neuralsym.cpu.ir import Function
-from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, bfloat_bits, convert
+from neuralsym.cpu.narrow_ir import bfloat_bits
+from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, convert
 from neuralsym.cpu.vector_math import repeated, vector
 from neuralsym.dtypes import NumberType
 
