@@ -12,6 +12,7 @@ from neuralsym.ops import (  # noqa: F401  (they define the operators)
     activation,
     attention,
     cast,
+    contrib,
     control,
     convolution,
     detection,

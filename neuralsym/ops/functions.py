@@ -143,13 +143,14 @@ _COUNTS: dict[str, Callable[[Mapping[str, Any]], int | None]] = {
 
 HAND_WRITTEN = ("Constant", "If", "Loop", "Scan", "SequenceMap")
 """Operators whose functions are written by hand: they take Python values or functions."""
+FROM_FILES = ("SimplifiedLayerNormalization",)
+"""Operators that are no part of ONNX, which files hold in its domain all the same."""
 
 
 def operators() -> list[type[Op]]:
     """The ONNX operators whose functions are made here, in the order of their definition."""
-    return [
-        o for (domain, name), o in OPS.items() if domain in VERSIONS and name not in HAND_WRITTEN
-    ]
+    others = (*HAND_WRITTEN, *FROM_FILES)
+    return [o for (domain, name), o in OPS.items() if domain in VERSIONS and name not in others]
 
 
 # -- the function ------------------------------------------------------------------------------
