@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from neuralsym.core.custom import with_typers
 from neuralsym.core.graph import Graph
+from neuralsym.cpu.defer import defer
 from neuralsym.cpu.dump import describe_plan, describe_program
 from neuralsym.cpu.library import Library
 from neuralsym.cpu.lower import Lowering, has_kernel, lower
@@ -59,13 +61,15 @@ def compile_graph(
 
 
 def run_passes(graph: Graph, lowering: Lowering) -> Graph:
-    """The library's transformers, expansions of nodes without kernels, and the standard passes.
+    """Parts that wait for ranks, expansions of nodes without kernels, and the standard passes.
 
     With Options.debug the graph is verified after each of the standard passes.
     """
     from neuralsym.passes.decompose import decompose
     from neuralsym.passes.pipeline import optimise
 
+    graph = defer(graph)
+    graph = with_typers(graph, lowering.library.find_typer)
     graph = decompose(graph, lambda node: not has_kernel(node, lowering))
     transformers = list(lowering.library.transformers())
     return optimise(graph, LEVEL, transformers=transformers, check=lowering.options.debug)

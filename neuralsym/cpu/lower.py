@@ -17,6 +17,7 @@ from neuralsym.core.graph import Graph, rebuild
 from neuralsym.core.leaves import Variable, is_stored, stored
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import TensorType, Type
+from neuralsym.cpu.defer import Deferred
 from neuralsym.cpu.feeds import dimension_names
 from neuralsym.cpu.layout import assign_layouts
 from neuralsym.cpu.library import Kernel, Library
@@ -335,6 +336,9 @@ def without_dead(steps: list[Step], results: set[Buffer], given: set[str]) -> li
 
 
 def _compile_bodies(step: Step, lowering: Lowering) -> None:
+    if step.op is Deferred:
+        step.notes["compile"] = lowering.compile_body
+        return
     for name, value in step.attrs.items():
         if isinstance(value, Graph):
             step.notes[name] = lowering.compile_body(value)
