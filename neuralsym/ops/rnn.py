@@ -2,18 +2,81 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
 
+from neuralsym.core import scalar as s
 from neuralsym.core.op import Call
+from neuralsym.core.scalar import Expr, Scalar, argument
 from neuralsym.core.types import Shape, Size, TensorType, Type
+from neuralsym.ops.activation import (
+    Elu,
+    HardSigmoid,
+    LeakyRelu,
+    Relu,
+    Sigmoid,
+    Softplus,
+    Softsign,
+    Tanh,
+)
 from neuralsym.ops.base import Recurrence, bad, check_choice, check_range, check_rank
 
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
-ACTIVATIONS = (
-    *("Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh"),
-    *("HardSigmoid", "Elu", "Softsign", "Softplus"),
-)
+Function = Callable[[Expr, float, float], Scalar]
+
+_ACTIVATIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
+    "Relu": (lambda x, alpha, beta: Relu.scalar(x), ()),
+    "Tanh": (lambda x, alpha, beta: Tanh.scalar(x), ()),
+    "Sigmoid": (lambda x, alpha, beta: Sigmoid.scalar(x), ()),
+    "Affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
+    "LeakyRelu": (lambda x, alpha, beta: LeakyRelu.scalar(x, alpha=alpha), (0.01,)),
+    # At the threshold itself x stays here, where the operator ThresholdedRelu gives 0.
+    "ThresholdedRelu": (lambda x, alpha, beta: s.where(x < alpha, 0, x), (1.0,)),
+    "ScaledTanh": (lambda x, alpha, beta: alpha * s.tanh(beta * x), (1.0, 1.0)),
+    "HardSigmoid": (
+        lambda x, alpha, beta: HardSigmoid.scalar(x, alpha=alpha, beta=beta),
+        (0.2, 0.5),
+    ),
+    "Elu": (lambda x, alpha, beta: Elu.scalar(x, alpha=alpha), (1.0,)),
+    "Softsign": (lambda x, alpha, beta: Softsign.scalar(x), ()),
+    "Softplus": (lambda x, alpha, beta: Softplus.scalar(x), ()),
+}
+ACTIVATIONS = tuple(_ACTIVATIONS)
 """The functions that `activations` may name; case does not count."""
+
+
+class HasAttributes(Protocol):
+    """A Call, Node or Step of a recurrent operator."""
+
+    @property
+    def op(self) -> Any: ...
+
+    def attr(self, name: str) -> Any: ...
+
+
+def activation_functions(step: HasAttributes) -> tuple[tuple[Scalar, ...], ...]:
+    """For each direction the functions of argument 0 that it applies, clipped as `clip` says.
+
+    Each function takes the next number of `activation_alpha` and of `activation_beta` if it has
+    such a parameter, its default where these have ended.
+    """
+    count = 2 if step.attr("direction") == "bidirectional" else 1
+    names = list(step.attr("activations") or step.op.defaults * count)
+    known = {name.lower(): entry for name, entry in _ACTIVATIONS.items()}
+    given = [iter(step.attr(f"activation_{name}") or ()) for name in ("alpha", "beta")]
+    clip = step.attr("clip")
+    x: Expr = argument(0)
+    if clip is not None:
+        x = s.minimum(s.maximum(x, -float(clip)), float(clip))
+    made = []
+    for name in names[: step.op.functions * count]:
+        function, defaults = known[name.lower()]
+        pairs = zip(given, defaults, strict=False)
+        numbers = [float(next(source, default)) for source, default in pairs]
+        alpha, beta = (*numbers, 0.0, 0.0)[:2]
+        made.append(function(x, alpha, beta))
+    per = step.op.functions
+    return tuple(tuple(made[i * per : (i + 1) * per]) for i in range(count))
 
 
 class Recurrent(Recurrence, abstract=True):
@@ -23,6 +86,8 @@ class Recurrent(Recurrence, abstract=True):
     states: ClassVar[int] = 1
     functions: ClassVar[int]
     """How many activations a direction has."""
+    defaults: ClassVar[tuple[str, ...]]
+    """Their names where `activations` is not given."""
 
     @classmethod
     def check(cls, call: Call) -> None:
@@ -93,6 +158,7 @@ class RNN(Recurrent):
 
     gates = 1
     functions = 1
+    defaults = ("Tanh",)
 
 
 class GRU(Recurrent):
@@ -100,6 +166,7 @@ class GRU(Recurrent):
 
     gates = 3
     functions = 2
+    defaults = ("Sigmoid", "Tanh")
 
     @classmethod
     def check(cls, call: Call) -> None:
@@ -113,6 +180,7 @@ class LSTM(Recurrent):
     gates = 4
     states = 2
     functions = 3
+    defaults = ("Sigmoid", "Tanh", "Tanh")
 
     @classmethod
     def check(cls, call: Call) -> None:

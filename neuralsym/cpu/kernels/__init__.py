@@ -25,6 +25,7 @@ MODULES = (
     "indexed",
     "select",
     "grid",
+    "roi",
     "concat",
     "batch_norm",
     "softmax",
