@@ -26,6 +26,7 @@ MODULES = (
     "select",
     "grid",
     "roi",
+    "suppress",
     "concat",
     "batch_norm",
     "softmax",

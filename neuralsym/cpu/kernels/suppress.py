@@ -1,0 +1,167 @@
+"""NonMaxSuppression: boxes kept class by class, the best first, unless they overlap a kept one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from neuralsym.cpu.kernels.select import Chosen
+from neuralsym.cpu.library import Library
+from neuralsym.cpu.program import Step
+from neuralsym.errors import ExecutionError
+
+
+class NonMaxSuppression(Chosen):
+    """The boxes of each class in the order of their scores; of equal scores the lower index first.
+
+    Without a score threshold every box is a candidate; a score that is NaN comes last. Boxes
+    overlap by more than the threshold, in float32, as both of ONNX's implementations compute.
+    """
+
+    def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        boxes, scores = (self.ordered(v) for v in values[:2])
+        most, overlap, least = (
+            default if value is None or not value.size else value.reshape(-1)[0]
+            for value, default in zip(
+                (*values[2:], None, None, None)[:3], (0, 0.0, -np.inf), strict=True
+            )
+        )
+        batches, count, _ = boxes.shape
+        if scores.shape[0] != batches or scores.shape[2] != count:
+            raise ExecutionError(
+                f"boxes {list(boxes.shape)} and scores {list(scores.shape)} do not fit: "
+                "[batches, boxes, 4] and [batches, classes, boxes] are needed"
+            )
+        if not 0 <= overlap <= 1:
+            raise ExecutionError(f"iou_threshold is {overlap}, it must lie in [0, 1]")
+        classes = scores.shape[1]
+        limit = min(max(int(most), 0), count)
+        if not limit or not batches * classes:
+            return [np.empty((0, 3), np.int64)]
+        kept = np.empty((batches, classes, count), np.int64)
+        counts = np.zeros((batches, classes), np.int64)
+        given = len(values) > 4 and values[4] is not None and values[4].size > 0
+        self.call(
+            _select,
+            [(boxes, "in"), (scores, "in"), (kept, "out"), (counts, "out")],
+            [limit, float(overlap), float(least), given, bool(step.attr("center_point_box"))],
+        )
+        found = np.empty((int(counts.sum()), 3), np.int64)
+        self.call(_listed, [(kept, "in"), (counts, "in"), (found, "out")])
+        return [found]
+
+
+def _ahead(scores: Any, a: int, b: int) -> bool:
+    """Whether candidate a is better than b; NaN is worse than any number."""
+    x, y = scores[a], scores[b]
+    if x > y or (y != y and x == x):
+        return True
+    if y > x or (x != x and y == y):
+        return False
+    return a < b
+
+
+def _sink(scores: Any, heap: Any, start: int, size: int) -> None:
+    """Move the entry at `start` down to its place in a heap whose root is the worst."""
+    moved = heap[start]
+    at = start
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _ahead(scores, heap[child], heap[child + 1]):
+            child += 1
+        if not _ahead(scores, moved, heap[child]):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = moved
+
+
+def _ends(boxes: Any, i: int, axis: int, centred: bool) -> Any:
+    """Where a box begins and ends along an axis: 0 the first coordinate of a corner, or 1."""
+    a, b = boxes[i, axis], boxes[i, axis + 2]
+    if centred:
+        half = b / np.float32(2)
+        return np.float32(a - half), np.float32(a + half)
+    return (a, b) if a < b else (b, a)
+
+
+def _overlaps(boxes: Any, i: int, j: int, threshold: Any, centred: bool) -> bool:
+    """Whether the common part of two boxes, divided by their union, is above the threshold."""
+    low0, high0 = _ends(boxes, i, 0, centred)
+    low1, high1 = _ends(boxes, j, 0, centred)
+    left0, right0 = _ends(boxes, i, 1, centred)
+    left1, right1 = _ends(boxes, j, 1, centred)
+    high = np.float32(min(high0, high1) - max(low0, low1))
+    wide = np.float32(min(right0, right1) - max(left0, left1))
+    if not (high > 0 and wide > 0):
+        return False
+    common = np.float32(high * wide)
+    first = np.float32(np.float32(high0 - low0) * np.float32(right0 - left0))
+    second = np.float32(np.float32(high1 - low1) * np.float32(right1 - left1))
+    union = np.float32(np.float32(first + second) - common)
+    if not (common > 0 and first > 0 and second > 0 and union > 0):
+        return False
+    return bool(np.float32(common / union) > threshold)
+
+
+def _select(
+    boxes: Any,
+    scores: Any,
+    kept: Any,
+    counts: Any,
+    limit: int,
+    overlap: float,
+    least: float,
+    given: bool,
+    centred: bool,
+) -> None:
+    """For each class: the candidates sorted by a heap, then thinned out in place."""
+    n = boxes.shape[1]
+    threshold = np.float32(overlap)
+    for b in range(kept.shape[0]):
+        for c in range(kept.shape[1]):
+            line, order = scores[b, c], kept[b, c]
+            size = 0
+            for i in range(n):
+                if not given or line[i] > least:
+                    order[size] = i
+                    size += 1
+            for i in range(size // 2 - 1, -1, -1):
+                _sink(line, order, i, size)
+            # The worst leaves the root for the end of the heap, so that the best comes first.
+            for last in range(size - 1, 0, -1):
+                worst = order[0]
+                order[0] = order[last]
+                order[last] = worst
+                _sink(line, order, 0, last)
+            taken = 0
+            for at in range(size):
+                candidate = order[at]
+                free = taken < limit
+                for k in range(taken):
+                    if not free:
+                        break
+                    free = not _overlaps(boxes[b], candidate, order[k], threshold, centred)
+                if free:
+                    # Places before `at` are free to be written to.
+                    order[taken] = candidate
+                    taken += 1
+            counts[b, c] = taken
+
+
+def _listed(kept: Any, counts: Any, found: Any) -> None:
+    at = 0
+    for b in range(counts.shape[0]):
+        for c in range(counts.shape[1]):
+            for k in range(counts[b, c]):
+                found[at, 0], found[at, 1], found[at, 2] = b, c, kept[b, c, k]
+                at += 1
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    library.kernel("NonMaxSuppression", name="nonmaxsuppression")(NonMaxSuppression)
