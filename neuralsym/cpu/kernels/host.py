@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.arrays import Direction
+from neuralsym.core.custom import Custom
 from neuralsym.cpu.driver import HostStep, host_callback
 from neuralsym.cpu.kernels.array_row import call_arrays
 from neuralsym.cpu.library import Kernel
@@ -79,6 +80,13 @@ class LastResort(HostKernel):
     name = "host"
 
     def supports(self, step: Step) -> bool | str:
+        if issubclass(step.op, Custom):
+            op, domain = step.op.__name__, step.op.domain
+            return (
+                f"the operators of domain {domain!r} are not known here; register a kernel with "
+                f"@library.kernel({op!r}, domain={domain!r}) and give the library to load or "
+                "compile"
+            )
         return True if step.node is not None else "it stands for no node"
 
     def compute(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
