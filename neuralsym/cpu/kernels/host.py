@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.arrays import Direction
 from neuralsym.core.custom import Custom
+from neuralsym.cpu.arrays import Direction
 from neuralsym.cpu.driver import HostStep, host_callback
 from neuralsym.cpu.kernels.array_row import call_arrays
 from neuralsym.cpu.library import Kernel
