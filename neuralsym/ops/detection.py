@@ -6,6 +6,7 @@ from neuralsym.core.op import Call
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import Generator, Window, check_choice, check_range, check_rank
+from neuralsym.ops.shapes import merged
 
 _LARGEST_GRID = 2**24
 
@@ -28,7 +29,12 @@ class RoiAlign(Window):
         x, rois, batch = call.shape(0), call.shape(1), call.shape(2)
         if rois is not None and isinstance(rois[1], int) and rois[1] != 4:
             call.fail(f"rois has {rois[1]} columns, a box has 4 corners")
-        count = rois[0] if rois is not None else batch[0] if batch is not None else None
+        count = merged(
+            call,
+            rois[0] if rois is not None else None,
+            batch[0] if batch is not None else None,
+            "a batch index for each region: axis 0 of rois and batch_indices",
+        )
         channels = x[1] if x is not None else None
         grid = (call.attr("output_height"), call.attr("output_width"))
         return [TensorType(call.dtype(0), (count, channels, *grid))]
@@ -42,9 +48,12 @@ class NonMaxSuppression(Window):
         check_choice(call, "center_point_box", (0, 1))
         check_rank(call, 0, 3, 3)
         check_rank(call, 1, 3, 3)
-        boxes = call.shape(0)
+        boxes, scores = call.shape(0), call.shape(1)
         if boxes is not None and isinstance(boxes[2], int) and boxes[2] != 4:
             call.fail(f"boxes has {boxes[2]} columns, a box has 4 corners")
+        if boxes is not None and scores is not None:
+            merged(call, boxes[0], scores[0], "batch of boxes and scores")
+            merged(call, boxes[1], scores[2], "a score for each box: axis 2 of scores")
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:

@@ -27,6 +27,7 @@ MODULES = (
     "grid",
     "roi",
     "suppress",
+    "deform",
     "concat",
     "batch_norm",
     "softmax",

@@ -1,0 +1,230 @@
+"""DeformConv over any number of axes: displaced taps gathered into columns, then multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from neuralsym.cpu.kernels.geometry import window
+from neuralsym.cpu.kernels.units import Function, Side, decoder, encoder, typed_row
+from neuralsym.cpu.library import Kernel, Library
+from neuralsym.cpu.program import Operand, Row, Sizes, Step
+from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch
+
+
+class DeformConv(Kernel):
+    """Each tap reads between the elements where its offset points; outside the input lies zero.
+
+    Source: "Deformable ConvNets v2" (arXiv 1811.11168). Columns [batch, channels, taps, places]
+    are float32, float64 for float64, and so are the sums.
+    """
+
+    def supports(self, step: Step) -> bool | str:
+        x = step.inputs[0]
+        assert x is not None
+        return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+
+    def adjust(self, step: Step) -> None:
+        axes = step.outputs[0].rank - 2
+        step.need_scratch("columns", lambda sizes: prod(_columns(step, sizes)) * _item(step))
+        step.need_scratch("corners", lambda sizes: 16 * 2**axes * sizes.workers)
+        step.need_scratch("sums", lambda sizes: sizes.workers * _places(step, sizes) * _item(step))
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, w, offset = step.inputs[:3]
+        bias, mask, y = step.input(3), step.input(4), step.outputs[0]
+        assert x is not None and w is not None and offset is not None
+        if 0 in sizes.shape(y):
+            return []
+        batch, channels, taps, places = columns = _columns(step, sizes)
+        given, filters = sizes.shape(x), sizes.shape(w)
+        space, result = given[2:], sizes.shape(y)[2:]
+        axes, groups = len(space), int(step.attr("offset_group") or 1)
+        found = window(step, filters[2:], space)
+        kind, wide = x.dtype.value, _wide(step)
+        decode, corners = decoder(x.dtype), 2**axes
+        memory = step.scratch["corners"].buffer
+        shifts = (batch, groups, taps, axes, places)
+        weights = (batch, groups, taps, places) if mask is not None else (0, 0, 0, 0)
+        if mask is not None and sizes.shape(mask) != (batch, groups * taps, *result):
+            expected = [batch, groups * taps, *result]
+            raise ShapeMismatch(
+                f"{step.describe()}: mask is {list(sizes.shape(mask))}, {expected} is needed: a "
+                "weight for each batch entry, offset group and tap, and place of the output"
+            )
+        geometry = [space, result, filters[2:], found.strides, found.dilations, found.before]
+        flat = np.array(geometry, np.int64).reshape(-1)
+        beside = Operand(memory, 8 * corners * sizes.workers)
+        sides = [
+            Side(x, kind, (batch, channels, prod(space))),
+            Side(offset, kind, shifts),
+            Side(offset if mask is None else mask, kind, weights),
+            Side(step.scratch["columns"].buffer, wide, columns, "out"),
+            Side(flat, "int64", (len(geometry), axes)),
+            Side(memory, "int64", (sizes.workers, corners), "out"),
+            Side(beside, "float64", (sizes.workers, corners), "out"),
+        ]
+        rows = [typed_row(_gather(decode), sides, name="deform_columns")]
+        sides = [
+            Side(step.scratch["columns"].buffer, wide, (batch, channels * taps, places)),
+            Side(w, kind, (filters[0], filters[1] * taps)),
+            Side(w if bias is None else bias, kind, (0 if bias is None else filters[0],)),
+            Side(y, kind, (batch, filters[0], places), "out"),
+            Side(step.scratch["sums"].buffer, wide, (sizes.workers, places), "out"),
+        ]
+        loop = _product(decode, encoder(x.dtype))
+        groups = int(step.attr("group") or 1)
+        rows.append(typed_row(loop, sides, [groups], name="deform_product", fast=True))
+        return rows
+
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        _, channels, taps, _ = _columns(step, sizes)
+        groups = int(step.attr("group") or 1)
+        return 2 * prod(sizes.shape(step.outputs[0])) * (channels // groups) * taps
+
+
+def _wide(step: Step) -> str:
+    return "float64" if step.outputs[0].dtype is NumberType.FLOAT64 else "float32"
+
+
+def _item(step: Step) -> int:
+    return 8 if _wide(step) == "float64" else 4
+
+
+def _places(step: Step, sizes: Sizes) -> int:
+    return prod(sizes.shape(step.outputs[0])[2:])
+
+
+def _columns(step: Step, sizes: Sizes) -> tuple[int, int, int, int]:
+    x, w = step.inputs[:2]
+    assert x is not None and w is not None
+    batch, channels = sizes.shape(x)[:2]
+    return batch, channels, prod(sizes.shape(w)[2:]), _places(step, sizes)
+
+
+@cache
+def _gather(decode: Function) -> Callable[..., None]:
+    def corners_of(
+        offset: Any,
+        n: int,
+        g: int,
+        tap: int,
+        p: int,
+        geometry: Any,
+        offsets: Any,
+        weights: Any,
+    ) -> int:
+        """Write the corners around a displaced tap; how many there are, 0 outside the input."""
+        axes = geometry.shape[1]
+        made = 1
+        offsets[0], weights[0] = 0, 1.0
+        # From the last axis on, whose digits of the flat numbers come first.
+        rest_p, rest_k = p, tap
+        inner = 1
+        for axis in range(axes - 1, -1, -1):
+            size = geometry[0, axis]
+            at, k = rest_p % geometry[1, axis], rest_k % geometry[2, axis]
+            rest_p //= geometry[1, axis]
+            rest_k //= geometry[2, axis]
+            start = at * geometry[3, axis] + k * geometry[4, axis] - geometry[5, axis]
+            place = np.float64(start) + np.float64(decode(offset[n, g, tap, axis, p]))
+            if not (place > -1.0 and place < size):
+                return 0
+            first = np.int64(np.floor(place))
+            part = place - first
+            count = made
+            made = 0
+            # In place: what stays is never more than twice what was, written from the far end.
+            low, high = first >= 0, first + 1 < size
+            if high:
+                for i in range(count):
+                    offsets[count + i] = offsets[i] + (first + 1) * inner
+                    weights[count + i] = weights[i] * part
+            if low:
+                for i in range(count):
+                    offsets[i] += first * inner
+                    weights[i] *= 1.0 - part
+                made = 2 * count if high else count
+            else:
+                for i in range(count):
+                    if high:
+                        offsets[i], weights[i] = offsets[count + i], weights[count + i]
+                made = count if high else 0
+            if made == 0:
+                return 0
+            inner *= size
+        return made
+
+    def loop(
+        x: Any,
+        offset: Any,
+        mask: Any,
+        columns: Any,
+        geometry: Any,
+        offsets: Any,
+        weights: Any,
+        worker: int,
+        workers: int,
+    ) -> None:
+        channels, taps, places = columns.shape[1], columns.shape[2], columns.shape[3]
+        groups = offset.shape[1]
+        each = channels // groups
+        corner, weight = offsets[worker], weights[worker]
+        total = columns.shape[0] * groups * taps
+        for unit in range(total * worker // workers, total * (worker + 1) // workers):
+            tap, rest = unit % taps, unit // taps
+            g, n = rest % groups, rest // groups
+            for p in range(places):
+                count = corners_of(offset, n, g, tap, p, geometry, corner, weight)
+                scale = np.float64(1.0)
+                if mask.shape[0]:
+                    scale = np.float64(decode(mask[n, g, tap, p]))
+                for c in range(g * each, (g + 1) * each):
+                    value = 0.0
+                    for k in range(count):
+                        value += weight[k] * decode(x[n, c, corner[k]])
+                    columns[n, c, tap, p] = value * scale
+
+    return loop
+
+
+@cache
+def _product(decode: Function, encode: Function) -> Callable[..., None]:
+    def loop(
+        columns: Any,
+        w: Any,
+        bias: Any,
+        y: Any,
+        sums: Any,
+        groups: int,
+        worker: int,
+        workers: int,
+    ) -> None:
+        filters, places, each = y.shape[1], y.shape[2], w.shape[1]
+        line = sums[worker]
+        total = y.shape[0] * filters
+        for unit in range(total * worker // workers, total * (worker + 1) // workers):
+            n, f = unit // filters, unit % filters
+            start = f // (filters // groups) * each
+            first = sums.dtype.type(decode(bias[f]) if bias.shape[0] else 0.0)
+            for p in range(places):
+                line[p] = first
+            for k in range(each):
+                factor = sums.dtype.type(decode(w[f, k]))
+                source = columns[n, start + k]
+                for p in range(places):
+                    line[p] += factor * source[p]
+            for p in range(places):
+                y[n, f, p] = encode(line[p])
+
+    return loop
+
+
+def register(library: Library) -> None:
+    """Register the kernels of this module."""
+    library.kernel("DeformConv", name="deformconv")(DeformConv)
