@@ -19,6 +19,7 @@ from neuralsym.engines import onnx as engine
 from neuralsym.engines.onnx.opsets import history
 from neuralsym.engines.onnx.raise_older import ADAPTERS
 from neuralsym.errors import FormatError
+from neuralsym.ops.evaluate import evaluate_graph
 
 Array = np.ndarray[Any, Any]
 
@@ -285,14 +286,153 @@ def test_scan_8_goes_over_a_batch(backward: int) -> None:
     close(got, [sums[:, -1], sums * factor])
 
 
-def test_what_cannot_be_raised_is_refused_by_name() -> None:
-    with pytest.raises(
-        FormatError, match=r"Scan of version 8 .*sequence lengths(.|\n)*node 1 \(Scan"
-    ):
-        engine.to_symbolic(scan_8(floats(2, 3), floats(2, 5, 3), np.array([5, 5], I)))
-    training = model_of("BatchNormalization", 9, [X, *NORM], {}, 5)
-    with pytest.raises(FormatError, match=r"BatchNormalization of version 9.*training"):
-        engine.to_symbolic(training)
+@pytest.mark.oracle
+def test_scan_8_goes_as_far_as_each_length() -> None:
+    """Beyond its length an entry's results have no value by the text; ours and onnxruntime's
+    are zero."""
+    states, items, factor = floats(2, 3), floats(2, 5, 3), np.array(0.5, F1)
+    for backward in (0, 1):
+        model = scan_8(states, items, np.array([5, 2], I), directions=[backward])
+        feed = {"x0": np.array([5, 2], I), "x1": states, "x2": items, "x3": factor}
+        got = raised(model, feed)
+        want = [np.zeros((2, 3), F1), np.zeros((2, 5, 3), F1)]
+        for i, length in enumerate((5, 2)):
+            part = items[i, :length][:: -1 if backward else 1]
+            sums = states[i] + np.cumsum(part, axis=0)
+            want[0][i], want[1][i, :length] = sums[-1], sums * factor
+        close(got, want)
+        close(got, run(model, feed))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("opset", [1, 6, 7, 9])
+def test_batch_normalization_of_training(opset: int) -> None:
+    attrs: dict[str, Any] = {"momentum": 0.8}
+    if opset == 1:
+        attrs["consumed_inputs"] = [0, 0, 0, 1, 1]
+    model = model_of("BatchNormalization", opset, [X, *NORM], attrs, 5)
+    scale, bias, mean, var = (a[:, None] for a in NORM)
+    now, spread = X.mean((0, 2), keepdims=True)[0], X.var((0, 2), keepdims=True)[0]
+    want = [
+        (X - now) / np.sqrt(spread + F1(1e-5)) * scale + bias,
+        *(a[:, 0] for a in (mean * F1(0.8) + now * F1(0.2), var * F1(0.8) + spread * F1(0.2))),
+        *(a[:, 0] for a in (now, spread)),
+    ]
+    close(raised(model, {f"x{i}": a for i, a in enumerate([X, *NORM])}), want)
+    if opset < 7:  # nothing is learnt in a test
+        model = model_of("BatchNormalization", opset, [X, *NORM], {**attrs, "is_test": 1}, 3)
+        got = raised(model, {f"x{i}": a for i, a in enumerate([X, *NORM])})
+        close(got[1:], NORM[2:])
+
+
+@pytest.mark.oracle
+def test_batch_normalization_of_training_for_each_element() -> None:
+    norm = [np.abs(floats(3, 4)) + F1(i) for i in range(4)]
+    model = model_of("BatchNormalization", 7, [X, *norm], {"spatial": 0}, 5)
+    now, spread = X.mean(0), X.var(0)
+    want = [
+        (X - now) / np.sqrt(spread + F1(1e-5)) * norm[0] + norm[1],
+        norm[2] * F1(0.9) + now * F1(0.1),
+        norm[3] * F1(0.9) + spread * F1(0.1),
+        now,
+        spread,
+    ]
+    close(raised(model, {f"x{i}": a for i, a in enumerate([X, *norm])}), want)
+
+
+def value(model: onnx.ModelProto, **feed: Array) -> list[Any]:
+    graph = engine.to_symbolic(model)
+    return evaluate_graph(graph, {graph[n]: a for n, a in feed.items()})
+
+
+def test_one_hot_9_knows_no_negative_index() -> None:
+    """The text of 9 says [0, depth); onnxruntime and the reference count from the end already."""
+    given = np.array([[-1, 0], [5, 2]], I)
+    model = model_of(
+        "OneHot", 9, [given, np.array(3, I), np.array([0, 1], F1)], {"axis": 1}, 1, [1]
+    )
+    got = value(model, x0=given, x2=np.array([0, 1], F1))[0]
+    want = (given[:, None] == np.arange(3)[:, None]).astype(F1)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_infinity_in_types_without_one_was_nan_before_24() -> None:
+    given = np.array([np.inf, -np.inf, np.nan, 1.5, 1e9], F1)
+    for kind in (TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2FNUZ):
+        got = [value(model_of("Cast", o, [given], {"to": kind}), x0=given)[0] for o in (19, 24)]
+        old, new = (a.astype(F1) for a in got)
+        assert np.isnan(old[:3]).all()
+        assert not np.isnan(old[3:]).any()
+        assert np.isnan(new).tolist() == [False, False, True, False, False]
+
+
+def test_clip_6_without_bounds_keeps_infinity() -> None:
+    """Its text has the limits of the type; the default of its attribute is float32's for all."""
+    given = np.array([np.inf, -np.inf, 1e300])
+    np.testing.assert_array_equal(value(model_of("Clip", 6, [given], {}), x0=given)[0], given)
+
+
+@pytest.mark.parametrize(
+    ("opset", "attrs", "name"),
+    [
+        (11, {"mode": "linear"}, "tf_half_pixel_for_nn is gone"),
+        (11, {"nearest_mode": "ceil"}, "tf_half_pixel_for_nn is gone"),
+    ],
+)
+def test_what_cannot_be_raised_is_refused_by_name(
+    opset: int, attrs: dict[str, Any], name: str
+) -> None:
+    inputs = [IMAGE, np.zeros(0, F1), np.array([1, 1, 2, 2], F1)]
+    attrs = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", **attrs}
+    with pytest.raises(FormatError, match=rf"Resize of version {opset} .*{name}"):
+        engine.to_symbolic(model_of("Resize", opset, inputs, attrs))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("rounding", ["floor", "round_prefer_floor"])
+def test_half_pixels_of_tensorflow(rounding: str) -> None:
+    inputs = [IMAGE, np.zeros(0, F1), np.array([1, 1, 1.7, 2], F1)]
+    attrs = {
+        "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+        "nearest_mode": rounding,
+    }
+    model = model_of("Resize", 11, inputs, attrs, 1, [1, 2])
+    close(raised(model, {"x0": IMAGE}), run(model, {"x0": IMAGE}))
+
+
+@pytest.mark.oracle
+def test_powers_that_are_no_integers() -> None:
+    model = model_of("GlobalLpPool", 1, [IMAGE], {"p": 2.5})
+    want = (np.abs(IMAGE) ** F1(2.5)).sum((2, 3), keepdims=True) ** F1(1 / 2.5)
+    close(raised(model, {"x0": IMAGE}), [want])
+    model = model_of("LpPool", 1, [IMAGE], {"p": 2.5, "kernel_shape": [4, 6]})
+    close(raised(model, {"x0": IMAGE}), [want])
+
+
+@pytest.mark.oracle
+def test_split_1_takes_sizes_of_the_data_s_type() -> None:
+    model = model_of("Split", 1, [X, np.array([1, 3], F1)], {"axis": 2}, 2, [1])
+    close(raised(model, {"x0": X}), [X[:, :, :1], X[:, :, 1:]])
+
+
+def test_label_encoder_1_counts_the_first_of_equal_classes() -> None:
+    words = np.array(["b", "a"], object)
+    node = helper.make_node(
+        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", classes_strings=["a", "b", "a", "b"]
+    )
+    kinds = (TensorProto.STRING, TensorProto.INT64)
+    infos = [helper.make_tensor_value_info(n, k, [2]) for n, k in zip("xy", kinds, strict=True)]
+    opsets = [helper.make_opsetid("", 8), helper.make_opsetid("ai.onnx.ml", 1)]
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+    model = helper.make_model(graph, ir_version=8, opset_imports=opsets)
+    assert value(model, x=words)[0].tolist() == [1, 0]
+
+
+@pytest.mark.oracle
+def test_softmax_over_nothing() -> None:
+    given = np.zeros((2, 3, 0), F1)
+    model = model_of("Softmax", 11, [given], {"axis": 1})
+    close(raised(model, {"x0": given}), [given])
 
 
 def test_adapters_speak_of_versions_that_exist() -> None:
