@@ -69,7 +69,7 @@ class DeformConv(Kernel):
             Side(memory, "int64", (sizes.workers, corners), "out"),
             Side(beside, "float64", (sizes.workers, corners), "out"),
         ]
-        rows = [typed_row(_gather(decode), sides, name="deform_columns")]
+        rows = [typed_row(step, sizes, _gather(decode), sides, name="deform_columns")]
         sides = [
             Side(step.scratch["columns"].buffer, wide, (batch, channels * taps, places)),
             Side(w, kind, (filters[0], filters[1] * taps)),
@@ -79,7 +79,7 @@ class DeformConv(Kernel):
         ]
         loop = _product(decode, encoder(x.dtype))
         groups = int(step.attr("group") or 1)
-        rows.append(typed_row(loop, sides, [groups], name="deform_product", fast=True))
+        rows.append(typed_row(step, sizes, loop, sides, [groups], name="deform_product", fast=True))
         return rows
 
     def complexity(self, step: Step, sizes: Sizes) -> int:

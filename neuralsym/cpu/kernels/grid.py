@@ -74,7 +74,7 @@ class GridSample(Kernel):
             ),
         ]
         attributes = [mode, PADDINGS[step.attr("padding_mode")], bool(step.attr("align_corners"))]
-        return [typed_row(loop, sides, attributes, name="grid_sample")]
+        return [typed_row(step, sizes, loop, sides, attributes, name="grid_sample")]
 
 
 def _loop(kind: NumberType, grid: NumberType, mode: int) -> tuple[str, Callable[..., None]]:
@@ -201,7 +201,11 @@ class AffineGrid(Kernel):
             Side(np.array(space, np.int64), "int64", (axes,)),
         ]
         loop = _affine(decoder(theta.dtype), encoder(y.dtype))
-        return [typed_row(loop, sides, [bool(step.attr("align_corners"))], name="affine_grid")]
+        return [
+            typed_row(
+                step, sizes, loop, sides, [bool(step.attr("align_corners"))], name="affine_grid"
+            )
+        ]
 
 
 @cache

@@ -57,7 +57,7 @@ class RoiAlign(Kernel):
         ]
         mean = step.attr("mode") == "avg"
         loop = _align(decoder(x.dtype), encoder(x.dtype), mean)
-        return [typed_row(loop, sides, attributes, name="roi_align")]
+        return [typed_row(step, sizes, loop, sides, attributes, name="roi_align")]
 
 
 def _room(step: Step, sizes: Sizes) -> int:
@@ -244,7 +244,11 @@ class MaxRoiPool(Kernel):
             Side(y, kind, sizes.shape(y), "out"),
         ]
         loop = _max_pool(decoder(x.dtype))
-        return [typed_row(loop, sides, [float(step.attr("spatial_scale"))], name="max_roi_pool")]
+        return [
+            typed_row(
+                step, sizes, loop, sides, [float(step.attr("spatial_scale"))], name="max_roi_pool"
+            )
+        ]
 
 
 def _edge(place: Any, scale: float) -> Any:

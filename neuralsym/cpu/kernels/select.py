@@ -54,7 +54,9 @@ class TopK(Kernel):
             Side(indices, "int64", made, "out"),
         ]
         loop = top_k(order_of(x.dtype))
-        return [typed_row(loop, sides, [int(bool(step.attr("largest")))], name="top_k")]
+        return [
+            typed_row(step, sizes, loop, sides, [int(bool(step.attr("largest")))], name="top_k")
+        ]
 
 
 class Hardmax(Kernel):
@@ -77,7 +79,7 @@ class Hardmax(Kernel):
         if x.dtype in (NumberType.FLOAT16, NumberType.BFLOAT16):
             one = int(np.ones(1, x.dtype.numpy).view(np.uint16)[0])
         sides = [Side(x, kind, lines), Side(y, kind, lines, "out")]
-        return [typed_row(hard_max(order_of(x.dtype)), sides, [one], name="hard_max")]
+        return [typed_row(step, sizes, hard_max(order_of(x.dtype)), sides, [one], name="hard_max")]
 
 
 def _seen(kind: NumberType) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from math import gcd
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.arrays import Direction, Scalar
+from neuralsym.cpu.arrays import Operand as ArrayOperand
 from neuralsym.cpu.emit import Code, array_kernel
 from neuralsym.cpu.kernels.array_row import Value, attribute_word, kind_of
 from neuralsym.cpu.narrow import (
@@ -21,8 +22,9 @@ from neuralsym.cpu.narrow import (
     float_to_half,
     half_to_float,
 )
-from neuralsym.cpu.program import Buffer, Operand, Row, Step, Word
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch
 
 Function = Callable[..., Any]
 
@@ -46,6 +48,8 @@ class Side(NamedTuple):
 
 
 def typed_row(
+    step: Step,
+    sizes: Sizes,
     function: Function,
     sides: Sequence[Side],
     attributes: Sequence[Value] = (),
@@ -58,7 +62,10 @@ def typed_row(
 
     As `array_row`, but the memory may be a part of a buffer, scratch or a table, and is seen as
     any type. serial: one worker runs it, and the function does not take the last two.
+    ShapeMismatch for an input of the step that has not as many bytes as its loop will read.
     """
+    for side in sides:
+        _check_size(step, sizes, side)
     kinds = tuple((side.kind, len(side.shape), side.direction) for side in sides)
     code = _code(function, kinds, tuple(map(kind_of, attributes)), name, fast)
     words: list[Word] = []
@@ -67,6 +74,20 @@ def typed_row(
         words += side.shape
     words += map(attribute_word, attributes)
     return Row(code, words, serial=serial)
+
+
+def _check_size(step: Step, sizes: Sizes, side: Side) -> None:
+    """Sizes that go by different names may differ in a run; no loop may read beyond its input."""
+    buffer = side.place
+    if not isinstance(buffer, Buffer) or buffer not in step.inputs or 0 in side.shape:
+        return
+    given = sizes.shape(buffer)
+    itemsize = ArrayOperand(side.kind, 0).itemsize
+    if prod(given) * buffer.dtype.itemsize != prod(side.shape) * itemsize:
+        raise ShapeMismatch(
+            f"{step.describe()}: {buffer.name} is {list(given)} here, which does not fit the other "
+            f"inputs: {prod(side.shape) * itemsize // buffer.dtype.itemsize} elements are needed"
+        )
 
 
 @lru_cache(maxsize=1024)
