@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from neuralsym.core.broadcast import broadcast_shapes
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 from neuralsym.ops.base import Contraction, check_choice, check_rank
-from neuralsym.ops.einsum import Equation
+from neuralsym.ops.einsum import Equation, expand_einsum
 from neuralsym.ops.shapes import bounded, merged, total, typed
 
 
@@ -84,6 +85,10 @@ class Einsum(Contraction):
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return typed(call, Equation.parse(call).shape(call))
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        return expand_einsum(node, Equation.parse(Call(cls, node.inputs, node.attrs, 1)))
 
 
 class Det(Contraction):

@@ -34,15 +34,16 @@ class MatmulLoop(Kernel):
         if 0 in (m, n, count):
             return []
         words: list[Word] = []
-        for which, (buffer, unit) in enumerate(((found.a, m * k), (found.b, k * n))):
-            steps = batch_strides(found.shape(which, sizes)[:-2], batch, 1)
+        for which, buffer in enumerate((found.a, found.b)):
+            around = found.shape(which, sizes)[:-2]
+            steps = batch_strides(around, batch, 1)
             places = sum(
                 (i * s for i, s in zip(np.indices(batch), steps, strict=True)),
                 start=np.zeros(batch, np.int64),
             )
             table = np.ascontiguousarray(places, np.int64).reshape(-1)
             shape = (k, n) if which else (m, k)
-            words += [Operand(buffer), math.prod(sizes.shape(buffer)) // unit, *shape]
+            words += [Operand(buffer), math.prod(around), *shape]
             words += [table, count]
         words += [Operand(step.outputs[0]), count, m, n]
         return [Row(_code(step.outputs[0].dtype.value), words)]
