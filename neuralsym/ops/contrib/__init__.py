@@ -7,6 +7,7 @@ name of an ONNX operator with another meaning.
 
 from neuralsym.ops.contrib import (  # noqa: F401  (they define the operators)
     activation,
+    attention,
     fused,
     normalise,
     quantised,
