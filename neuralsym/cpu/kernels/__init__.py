@@ -28,12 +28,15 @@ MODULES = (
     "roi",
     "suppress",
     "deform",
+    "unpool",
     "concat",
     "batch_norm",
     "softmax",
     "conv_transpose",
+    "random",
     "control",
     "recurrent",
+    "quantize",
     "deferred",
 )
 
