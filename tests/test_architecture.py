@@ -208,3 +208,14 @@ def test_importing_the_package_is_light() -> None:
         seconds.append(float(took))
         assert not {"onnx", "numba", "llvmlite", "onnxruntime"} & set(loaded)
     assert min(seconds) < 0.2
+
+
+def test_no_module_hides_an_operator_function() -> None:
+    """A module that is imported late takes its name in the package: `ops.cast` stays a function."""
+    from neuralsym import ops
+
+    functions = (PACKAGE / "ops" / "__init__.pyi").read_text(encoding="utf-8")
+    for path in (PACKAGE / "ops").glob("*.py"):
+        if f"def {path.stem}(" in functions:
+            importlib.import_module(f"neuralsym.ops.{path.stem}")
+            assert callable(getattr(ops, path.stem)), path.name

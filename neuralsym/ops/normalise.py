@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from neuralsym.core import registry
+from neuralsym.core.leaves import constant
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
@@ -17,6 +22,7 @@ from neuralsym.ops.base import (
     check_rank,
     same_type,
 )
+from neuralsym.ops.expansions import HALVES, converted, reshaped, whole
 from neuralsym.ops.shapes import axes_of, check_vector, merged
 
 
@@ -52,6 +58,31 @@ class BatchNormalization(Normalisation):
             return [same_type(call)]
         statistics = TensorType(call.dtype(3), (channels,))
         return [same_type(call), statistics, statistics]
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        x, *given = (s for s in node.inputs if s is not None)
+        if not node.attr("training_mode") or x.rank is None:
+            return None
+        work = NumberType.FLOAT32 if x.dtype in HALVES else x.dtype
+        wide = converted(x, work)
+        others = whole(*(i for i in range(x.rank) if i != 1))
+        mean = registry.call("ReduceMean", wide, others)
+        centred = wide - mean
+        variance = registry.call("ReduceMean", centred * centred, others)
+        scale, bias = (
+            reshaped(converted(s, work), *(-1 if i == 1 else 1 for i in range(x.rank)))
+            for s in given[:2]
+        )
+        y = centred / registry.call("Sqrt", variance + node.attr("epsilon")) * scale + bias
+        momentum = node.attr("momentum")
+        running = [
+            converted(
+                converted(old, work) * momentum + reshaped(new, -1) * (1 - momentum), old.dtype
+            )
+            for old, new in zip(given[2:], (mean, variance), strict=True)
+        ]
+        return [converted(y, x.dtype), *running]
 
 
 class InstanceNormalization(Normalisation):
@@ -160,7 +191,16 @@ class MeanVarianceNormalization(Normalisation):
 
 
 class LpNormalization(Normalisation):
-    """The input over its Lp norm along an axis."""
+    """The input over its Lp norm along an axis; zero where the norm is."""
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol]:
+        (x,) = node.inputs
+        assert x is not None
+        norm = registry.call(f"ReduceL{node.attr('p')}", x, whole(node.attr("axis")))
+        zero = constant(np.zeros((), x.dtype.numpy))
+        empty = registry.call("Equal", norm, zero)
+        return [registry.call("Where", empty, zero, x / norm)]
 
     @classmethod
     def check(cls, call: Call) -> None:

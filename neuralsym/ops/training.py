@@ -15,7 +15,7 @@ from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 from neuralsym.ops.base import Random, bad, check_choice, check_range, same_type
-from neuralsym.ops.expansions import converted, reshaped, whole
+from neuralsym.ops.expansions import converted, reshaped, sizes_of, whole
 
 
 class Dropout(Random):
@@ -33,6 +33,17 @@ class Dropout(Random):
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         return [same_type(call), TensorType(NumberType.BOOL, call.shape(0))]
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        training = node.inputs[2] if len(node.inputs) > 2 else None
+        if training is not None and (training.known is None or training.known.any()):
+            return None
+        x = node.inputs[0]
+        assert x is not None
+        all_true = constant(np.ones((), np.bool_))
+        mask = [registry.call("Expand", all_true, sizes_of(x))] if len(node.outputs) > 1 else []
+        return [registry.call("Identity", x), *mask]
 
 
 class Gradient(Op):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from neuralsym.core.graph import Graph
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import LEAVES, rebuild
-from neuralsym.ops.expand import expand, may_expand
+from neuralsym.ops.expanded import expand, may_expand
 
 __all__ = ["decompose", "expand", "may_expand"]
 

@@ -63,7 +63,7 @@ def test_settings_of_settings():
 def test_a_bad_value_names_the_step():
     x, axes = variable("x", (2, 3)), variable("axes", (1,), "int64")
     net = network(y=ops.reduce_sum(x, axes, keepdims=0))
-    with pytest.raises(ExecutionError, match="ReduceSum 'reduce_sum'.*axis|axes"):
+    with pytest.raises(ExecutionError, match=r"ReduceSum 'reduce_sum'.*ax[ie]s"):
         net({"x": X[0, :2, :3], "axes": np.array([5])})
     made = net({"x": X[0, :2, :3], "axes": np.array([1])})
     np.testing.assert_array_equal(made, X[0, :2, :3].sum(1))
