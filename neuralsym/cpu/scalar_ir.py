@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neuralsym.core.scalar import Expr, Scalar, cast_mode, cast_type
+from neuralsym.cpu.integer_ir import BITWISE, Integers
 from neuralsym.cpu.ir import Function
 from neuralsym.cpu.narrow_ir import (
     SMALL_FLOATS,
@@ -47,7 +48,6 @@ NUMBERS = (*IR_TYPE, *HALVES, *sorted(SMALL_FLOATS), *SMALL_INTEGERS)
 
 _COMPARE = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _LOGIC = {"and": "and", "or": "or", "xor": "xor"}
-_BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 _ROUND = {"floor": "floor", "ceil": "ceil", "round": "rint", "trunc": "trunc"}
 _FLOAT_ONLY = frozenset(
     {
@@ -165,7 +165,13 @@ class _Emitter:
         if name == "input":
             return self.inputs[int(item.detail)]
         if name == "cast":
-            (operand,) = self._operands(item.operands, done)
+            (inner,) = item.operands
+            if isinstance(inner, Expr):
+                operand = done[inner]
+            else:  # a literal in the place of an input, in a type that holds it
+                whole = NumberType.UINT64 if inner > 0 else NumberType.INT64
+                wide = NumberType.FLOAT64 if isinstance(inner, float) else whole
+                operand = self.number(inner, wide)
             return self.cast(operand, cast_type(item), cast_mode(item))
         if name == "where":
             return self._where(item, done)
@@ -173,7 +179,7 @@ class _Emitter:
         if name in _LOGIC or name == "not":
             return self._logic(name, [self.truth(v) for v in operands])
         kind = operands[0].kind
-        if kind is NumberType.BOOL and name not in ("eq", "ne", *_BITS, "bit_not"):
+        if kind is NumberType.BOOL and name not in ("eq", "ne", *BITWISE, "bit_not"):
             # numpy's arithmetic on booleans has no loop of its own worth having.
             operands = [self.cast(v, NumberType.INT8) for v in operands]
             kind = NumberType.INT8
@@ -187,7 +193,8 @@ class _Emitter:
             wide = [self.cast(v, NumberType.FLOAT64) for v in operands]
             made = self._float(name, NumberType.FLOAT64, [v.name for v in wide])
             return Value(made, NumberType.FLOAT64)
-        return Value(self._integer(name, kind, [v.name for v in operands]), kind)
+        integers = Integers(self.f, kind, self.width)
+        return Value(integers.apply(name, [v.name for v in operands]), kind)
 
     def _operands(self, operands: Sequence[Scalar], done: dict[Expr, Value]) -> list[Value]:
         """Operands of one type: numbers take that of the values beside them."""
@@ -388,105 +395,6 @@ class _Emitter:
         wrong = self.f.value(f"and {v.mask} {differ}, {nonzero}")
         moved = v.where(wrong, v.add(rest, y), rest)
         return v.where(v.compare("oeq", rest, 0.0), v.copysign(v.number(0.0), y), moved)
-
-    # -- integers --------------------------------------------------------------------------
-    def _integer(self, name: str, kind: NumberType, names: list[str]) -> str:
-        type_ = self.type(kind)
-        x, y = names[0], names[-1]
-        f = self.f
-        zero, one = self.number(0, kind).name, self.number(1, kind).name
-        if name in ("add", "sub", "mul"):
-            return f.value(f"{name} {type_} {x}, {y}")
-        if name in _BITS:
-            return f.value(f"{_BITS[name]} {type_} {x}, {y}")
-        if name in ("div", "mod", "fmod"):
-            return self._divide(name, kind, x, y)
-        if name in ("min", "max"):
-            how = ("u" if _unsigned(kind) else "s") + ("lt" if name == "min" else "gt")
-            return self.select(f.value(f"icmp {how} {type_} {x}, {y}"), x, y, kind)
-        if name in ("shift_left", "shift_right"):
-            return self._shift(name, kind, x, y)
-        if name == "bit_not":
-            return f.value(f"xor {type_} {x}, {self.number(-1, kind).name}")
-        if name == "neg":
-            return f.value(f"sub {type_} {zero}, {x}")
-        if name == "reciprocal":
-            return self._divide("div", kind, one, x)
-        if name in ("abs", "sign"):
-            positive = f.value(f"icmp ne {type_} {x}, {zero}")
-            if _unsigned(kind):
-                return x if name == "abs" else self.select(positive, one, zero, kind)
-            below = f.value(f"icmp slt {type_} {x}, {zero}")
-            if name == "abs":
-                return self.select(below, f.value(f"sub {type_} {zero}, {x}"), x, kind)
-            minus = self.number(-1, kind).name
-            return self.select(below, minus, self.select(positive, one, zero, kind), kind)
-        if name in _ROUND:
-            return x
-        if name == "pow":
-            return self._integer_power(kind, x, y)
-        raise KeyError(name)
-
-    def _divide(self, name: str, kind: NumberType, x: str, y: str) -> str:
-        """Truncated division or a remainder; by zero 0, and the one overflow wraps."""
-        f, type_ = self.f, self.type(kind)
-        zero, one = self.number(0, kind).name, self.number(1, kind).name
-        none = f.value(f"icmp eq {type_} {y}, {zero}")
-        if _unsigned(kind):
-            safe = self.select(none, one, y, kind)
-            made = f.value(f"{'udiv' if name == 'div' else 'urem'} {type_} {x}, {safe}")
-            return self.select(none, zero, made, kind)
-        minus = f.value(f"icmp eq {type_} {y}, {self.number(-1, kind).name}")
-        lanes = vector("i1", self.width)
-        safe = self.select(f.value(f"or {lanes} {none}, {minus}"), one, y, kind)
-        if name == "div":
-            made = f.value(f"sdiv {type_} {x}, {safe}")
-            negated = f.value(f"sub {type_} {zero}, {x}")
-            return self.select(none, zero, self.select(minus, negated, made, kind), kind)
-        rest = f.value(f"srem {type_} {x}, {safe}")
-        if name == "fmod":
-            return rest  # by 1 it is 0, which is right for 0 and -1 as well
-        signs = f.value(f"xor {type_} {rest}, {y}")
-        differ = f.value(f"icmp slt {type_} {signs}, {zero}")
-        nonzero = f.value(f"icmp ne {type_} {rest}, {zero}")
-        wrong = f.value(f"and {lanes} {differ}, {nonzero}")
-        return self.select(wrong, f.value(f"add {type_} {rest}, {y}"), rest, kind)
-
-    def _shift(self, name: str, kind: NumberType, x: str, y: str) -> str:
-        f, type_ = self.f, self.type(kind)
-        within = f.value(f"icmp ult {type_} {y}, {self.number(_bits(kind), kind).name}")
-        zero, last = self.number(0, kind).name, self.number(_bits(kind) - 1, kind).name
-        if name == "shift_right" and not _unsigned(kind):  # copies of the sign are left
-            return f.value(f"ashr {type_} {x}, {self.select(within, y, last, kind)}")
-        how = "shl" if name == "shift_left" else "lshr"
-        moved = f.value(f"{how} {type_} {x}, {self.select(within, y, zero, kind)}")
-        return self.select(within, moved, zero, kind)
-
-    def _integer_power(self, kind: NumberType, x: str, y: str) -> str:
-        """By squaring; a negative exponent truncates 1/x^n."""
-        f, type_ = self.f, self.type(kind)
-        zero, one = self.number(0, kind).name, self.number(1, kind).name
-        with f.loop(_bits(kind), (type_, one), (type_, x), (type_, y)) as loop:
-            result, base, rest = loop.values
-            low = f.value(f"and {type_} {rest}, {one}")
-            odd = f.value(f"icmp ne {type_} {low}, {zero}")
-            times = f.value(f"mul {type_} {result}, {base}")
-            loop.next(
-                self.select(odd, times, result, kind),
-                f.value(f"mul {type_} {base}, {base}"),
-                f.value(f"lshr {type_} {rest}, {one}"),
-            )
-        result = loop.values[0]
-        if _unsigned(kind):
-            return result
-        minus = self.number(-1, kind).name
-        below = f.value(f"icmp slt {type_} {y}, {zero}")
-        is_one = f.value(f"icmp eq {type_} {x}, {one}")
-        is_minus = f.value(f"icmp eq {type_} {x}, {minus}")
-        even = f.value(f"icmp eq {type_} {f.value(f'and {type_} {y}, {one}')}, {zero}")
-        unit = self.select(even, one, minus, kind)
-        tiny = self.select(is_one, one, self.select(is_minus, unit, zero, kind), kind)
-        return self.select(below, tiny, result, kind)
 
 
 def _unsigned(kind: NumberType) -> bool:

@@ -9,16 +9,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.op import Call
+from neuralsym.core.scalar import Scalar, argument, cast, equal, minimum, round_, where
 from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
-from neuralsym.ops.base import Quantised, check_axis, check_choice, check_range
+from neuralsym.ops.base import Elementwise, Quantised, check_axis, check_choice, check_range
+from neuralsym.ops.cast import LARGEST, clamped
 from neuralsym.ops.generator import dtype_attribute
+from neuralsym.ops.values import compute
 
 
-class Granular(Quantised, abstract=True):
+class Granular(Elementwise, Quantised, abstract=True):
     """One scale for the whole tensor, for each index of an axis, or for each block along it."""
+
+    @classmethod
+    def formula(cls, step: Call | Node) -> Scalar:
+        """The result for an element of x, its scale and its zero point: arguments 0, 1 and 2."""
+        raise NotImplementedError
+
+    @classmethod
+    def expression(cls, step: Call | Node) -> Scalar | None:
+        """The formula where one scale is for all, so that it broadcasts."""
+        x, scale = step.inputs[0], step.inputs[1]
+        if x is None or scale is None:
+            return None
+        shape, scales = x.tensor.shape, scale.tensor.shape
+        if shape is None or scales is None or len(scales) > len(shape):
+            return None
+        return cls.formula(step) if all(d == 1 for d in scales) else None
+
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        return None
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        # onnx's evaluator converts to int32 before it saturates, and computes in numpy's types.
+        x, *rest = (None if v is None else np.asarray(v) for v in values)
+        spread = [None if v is None else _spread(node, v, x.shape) for v in rest]
+        return [compute(cls.formula(node), [x, *spread], node.outputs[0].dtype)]
 
     @classmethod
     def check(cls, call: Call) -> None:
@@ -75,26 +105,50 @@ class QuantizeLinear(Granular):
             if asked is not None and asked != call.dtype(2):
                 call.fail(f"output_dtype is {asked}, the zero point {call.dtype(2)}", TypeMismatch)
             asked = call.dtype(2)
-        return [TensorType(asked or NumberType.UINT8, call.shape(0))]
+        return [TensorType(asked or _DEFAULT, call.shape(0))]
 
     @classmethod
-    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
-        # onnx's evaluator converts to int32 before it saturates.
-        dtype = node.outputs[0].dtype
-        if not dtype.is_integer:
-            return None
-        x, scale, zero = [*values, None][:3]
-        precision = node.attr("precision")
-        if precision:
-            x, scale = (v.astype(from_onnx(precision).numpy) for v in (x, scale))
-        bits = int(dtype.removeprefix("u").removeprefix("int"))
-        low = 0 if dtype.startswith("u") else -(1 << (bits - 1))
-        with np.errstate(all="ignore"):
-            levels = np.rint(x / _spread(node, scale, x.shape)).astype(np.float64)
-        levels = np.clip(np.nan_to_num(levels, nan=-(2.0**31)), -(2.0**31), 2.0**31)
+    def formula(cls, step: Call | Node) -> Scalar:
+        x, scale = step.inputs[0], step.inputs[1]
+        zero = step.inputs[2] if len(step.inputs) > 2 else None
+        assert x is not None and scale is not None
+        kind = cls._kind(step)
+        precision = from_onnx(step.attr("precision")) if step.attr("precision") else scale.dtype
+        if precision not in PRECISIONS:
+            # Of a scale that is a whole number or a bare power of two: there is no such division.
+            precision = x.dtype if x.dtype in PRECISIONS else NumberType.FLOAT32
+        ratio = cast(cast(argument(0), precision) / cast(argument(1), precision), precision)
+        wide = NumberType.FLOAT64 if precision is NumberType.FLOAT64 else NumberType.FLOAT32
+        offset = None if zero is None else cast(argument(2), wide)
+        if kind.is_integer:
+            low, high = integer_range(kind)
+            levels = round_(cast(ratio, wide))
+            levels = levels if offset is None else levels + offset
+            # A NaN is below everything.
+            return cast(minimum(where(levels > low, levels, low), high), kind)
+        if offset is not None:  # zero as a rule, which leaves -0 alone
+            ratio = where(equal(offset, 0), cast(ratio, wide), cast(ratio, wide) + offset)
+        if kind in LARGEST and step.attr("saturate"):
+            return cast(clamped(ratio, wide, LARGEST[kind]), kind)
+        return cast(ratio, kind)
+
+    @classmethod
+    def _kind(cls, step: Call | Node) -> NumberType:
+        zero = step.inputs[2] if len(step.inputs) > 2 else None
         if zero is not None:
-            levels = levels + _spread(node, zero.astype(np.float64), x.shape)
-        return [np.clip(levels, low, low + (1 << bits) - 1).astype(np.int64).astype(dtype.numpy)]
+            return zero.dtype
+        return from_onnx(step.attr("output_dtype")) if step.attr("output_dtype") else _DEFAULT
+
+
+PRECISIONS = tuple(NumberType(name) for name in ("float16", "bfloat16", "float32", "float64"))
+_DEFAULT = NumberType.UINT8
+
+
+def integer_range(kind: NumberType) -> tuple[float, float]:
+    """The least and the largest value of an integer type of at most 16 bits."""
+    bits = int(kind.removeprefix("u").removeprefix("int"))
+    low = 0.0 if kind.startswith("u") else -(2.0 ** (bits - 1))
+    return low, low + 2.0**bits - 1
 
 
 def _spread(node: Node, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -115,6 +169,18 @@ class DequantizeLinear(Granular):
     def infer(cls, call: Call) -> list[Type]:
         dtype = dtype_attribute(call, "output_dtype") or call.dtype(1)
         return [TensorType(dtype, call.shape(0))]
+
+    @classmethod
+    def formula(cls, step: Call | Node) -> Scalar:
+        x, scale = step.inputs[0], step.inputs[1]
+        assert x is not None and scale is not None
+        kind = from_onnx(step.attr("output_dtype")) if step.attr("output_dtype") else scale.dtype
+        # In float32 the product of any other type is rounded once; the difference is exact.
+        wide = NumberType.FLOAT64 if x.dtype is NumberType.INT32 else NumberType.FLOAT32
+        value = cast(argument(0), wide)
+        if len(step.inputs) > 2 and step.inputs[2] is not None:
+            value = value - cast(argument(2), wide)
+        return cast(value * cast(argument(1), wide), kind)
 
 
 class DynamicQuantizeLinear(Quantised):

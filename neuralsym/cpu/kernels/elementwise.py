@@ -101,7 +101,7 @@ class ElementwiseKernel(Kernel):
             return []
         given = [b for b in step.inputs if b is not None]
         if len(given) < len(step.inputs):
-            expr = _renumbered(expr, step.inputs)
+            expr = without_omitted(expr, step.inputs)
         operands = [_strided(b, out, dims, sizes) for b in (out, *given)]
         declared = out.tensor.shape
         assert declared is not None
@@ -150,7 +150,8 @@ def _alike(buffer: Buffer, out: Buffer) -> bool:
     )
 
 
-def _renumbered(expr: Scalar, inputs: Sequence[Buffer | None]) -> Scalar:
+def without_omitted(expr: Scalar, inputs: Sequence[Buffer | None]) -> Scalar:
+    """The expression over the given inputs alone, as it is over all places for inputs."""
     from neuralsym.core.scalar import argument, substitute
 
     places = [i for i, b in enumerate(inputs) if b is not None]
