@@ -9,7 +9,9 @@ from neuralsym.ops.contrib import (  # noqa: F401  (they define the operators)
     activation,
     attention,
     fused,
+    grouped,
     normalise,
     quantised,
     quantised_linear,
+    recurrent,
 )
