@@ -29,6 +29,8 @@ MODULES = (
     "suppress",
     "deform",
     "unpool",
+    "fill",
+    "batched",
     "concat",
     "batch_norm",
     "softmax",
@@ -37,6 +39,7 @@ MODULES = (
     "control",
     "recurrent",
     "quantize",
+    "signal",
     "deferred",
 )
 

@@ -1,4 +1,4 @@
-"""Gathers and scatters by tuples and by elements, one-hot vectors, triangles, filled tensors."""
+"""Gathers and scatters by tuples and by elements, one-hot vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from neuralsym.cpu.emit import Code
-from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, is_settled, settled, view
+from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, view
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
 from neuralsym.cpu.templates.indexed import (
@@ -18,12 +18,12 @@ from neuralsym.cpu.templates.indexed import (
     IndexedText,
     elements_text,
     one_hot_text,
-    triangle_text,
     tuples_text,
 )
 from neuralsym.cpu.templates.lanes import COMPUTED
 from neuralsym.dtypes import NumberType
 
+TRUTH: dict[Combine, Combine] = {"add": "max", "mul": "min"}
 INDICES = (NumberType.INT32, NumberType.INT64)
 
 
@@ -42,7 +42,7 @@ class Indexed(Kernel):
             return f"its indices are {indices.dtype}"
         combines = self.scatters and (step.attr("reduction") or "none") != "none"
         if combines and data.dtype not in COMPUTED:
-            return f"no compiled loops over {data.dtype}"
+            return f"no vectors of {data.dtype}"
         return True
 
     def adjust(self, step: Step) -> None:
@@ -55,6 +55,9 @@ class Indexed(Kernel):
         combine: Combine = "none"
         if self.scatters:
             combine = step.attr("reduction") or "none"
+            if data.dtype is NumberType.BOOL:
+                # Sums and products of truth values, which must stay 0 or 1.
+                combine = TRUTH.get(combine, combine)
         return IndexedText(self.scatters, data.dtype, indices.dtype.itemsize, combine)
 
     def sides(self, step: Step) -> list[Word]:
@@ -171,14 +174,17 @@ class OneHot(Kernel):
     """The "off" value everywhere, then "on" where the indices point."""
 
     def supports(self, step: Step) -> bool | str:
-        indices = step.inputs[0]
-        assert indices is not None
-        if not is_settled(step.inputs[1]):
-            return "its depth is computed in the run"
+        indices, _, values = step.inputs
+        assert indices is not None and values is not None
+        if not values.is_tensor:
+            return "not a tensor of numbers"
         return indices.dtype in COMPUTED or f"its indices are {indices.dtype}"
 
     def needs(self, step: Step) -> Sequence[int]:
         return [0, 2]
+
+    def settings(self, step: Step) -> Sequence[int]:
+        return [1]
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         indices, _, values = step.inputs
@@ -201,54 +207,6 @@ def _one_hot_code(itemsize: int, index: NumberType) -> Code:
     return Code("one hot", "one_hot", one_hot_text(itemsize, index, "one_hot"))
 
 
-class Trilu(Kernel):
-    """The upper or lower triangle of matrices."""
-
-    def supports(self, step: Step) -> bool | str:
-        return is_settled(step.input(1)) or "its diagonal is computed in the run"
-
-    def needs(self, step: Step) -> Sequence[int]:
-        return [0]
-
-    def adjust(self, step: Step) -> None:
-        step.in_place = [(0, 0)]
-
-    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
-        x, y = step.inputs[0], step.outputs[0]
-        assert x is not None
-        *outer, rows, columns = sizes.shape(x)
-        limit = rows + columns
-        (k,) = settled(step, 1, sizes) or [0]
-        k = max(-limit, min(limit, int(k)))  # beyond that all or nothing is kept
-        upper = int(bool(step.attr("upper")))
-        words: list[Word] = [Operand(y), Operand(x), prod(outer), rows, columns, k, upper]
-        return [Row(_triangle_code(y.dtype.itemsize, self.target.vector_bytes), words)]
-
-
-@cache
-def _triangle_code(itemsize: int, vector_bytes: int) -> Code:
-    return Code("triangle", "triangle", triangle_text(itemsize, vector_bytes, "triangle"))
-
-
-class ConstantOfShape(Kernel):
-    """One value everywhere, of a shape that sizes tell."""
-
-    def needs(self, step: Step) -> Sequence[int]:
-        return []
-
-    def adjust(self, step: Step) -> None:
-        given = step.attr("value")
-        kind = step.outputs[0].dtype.numpy
-        value = np.zeros(1, kind) if given is None else given.value
-        step.notes["value"] = step.pack("value", lambda: np.asarray(value, kind).reshape(1))
-
-    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
-        y = step.outputs[0]
-        shape = sizes.shape(y)
-        value = View(step.notes["value"], 0, (0,) * len(shape))
-        return copy_rows(self.target, view(y, shape), value, shape, sizes.workers)
-
-
 def register(library: Library) -> None:
     """Register the kernels of this module."""
     for kind, name in (
@@ -257,7 +215,5 @@ def register(library: Library) -> None:
         (GatherElements, "elements"),
         (ScatterElements, "elements"),
         (OneHot, "onehot"),
-        (Trilu, "triangle"),
-        (ConstantOfShape, "fill"),
     ):
         library.kernel(kind.__name__, name=name)(kind)
