@@ -35,8 +35,9 @@ from neuralsym.engines.onnx.attributes import constant_of, read_attribute
 from neuralsym.engines.onnx.calls import call
 from neuralsym.engines.onnx.custom import custom_node
 from neuralsym.engines.onnx.declared import body_types, declared_type, refined, retyped
+from neuralsym.engines.onnx.gradient import gradient_node
 from neuralsym.engines.onnx.opsets import history, schema_at
-from neuralsym.engines.onnx.order import arrange, bodies_of, describe
+from neuralsym.engines.onnx.order import GRADIENT, arrange, bodies_of, describe
 from neuralsym.engines.onnx.origin import Origin
 from neuralsym.engines.onnx.raise_older import Old, raise_node
 from neuralsym.engines.onnx.tensors import Bytes, Source, read_sparse, read_tensor
@@ -242,6 +243,8 @@ class Frame:
             return call(self, function, proto, inputs, where)
         if (domain, proto.op_type) not in history():
             return self.beyond_onnx(domain, proto, inputs, where, user)
+        if (domain, proto.op_type) == GRADIENT:
+            return gradient_node(self, proto, inputs, where)
         opset = self.imports.get(domain)
         schema = None if opset is None else schema_at(domain, proto.op_type, opset)
         if schema is None:

@@ -9,6 +9,8 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from neuralsym.errors import GraphError
 
+GRADIENT = ("ai.onnx.preview.training", "Gradient")
+
 
 def arrange(
     nodes: Sequence[NodeProto], wanted: Iterable[str], given: set[str], label: str
@@ -83,9 +85,15 @@ def describe(node: NodeProto, number: int) -> str:
 
 
 def used_names(node: NodeProto) -> set[str]:
-    """The names that a node reads, those that its bodies read outside of themselves included."""
+    """The names that a node reads, those that its bodies read outside of themselves included.
+
+    Gradient names in attributes what it differentiates.
+    """
     found = set(node.input)
     for attribute in node.attribute:
+        if (node.domain, node.op_type) == GRADIENT:
+            found.update(text.decode("utf-8", "surrogateescape") for text in attribute.strings)
+            found.add(attribute.s.decode("utf-8", "surrogateescape"))
         for graph in bodies_of(attribute):
             found |= free_names(graph)
     found.discard("")
