@@ -31,6 +31,7 @@ MODULES = (
     "unpool",
     "fill",
     "batched",
+    "det",
     "concat",
     "batch_norm",
     "softmax",

@@ -10,6 +10,11 @@ import numpy as np
 
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, view
+from neuralsym.cpu.kernels.scatter_loop import (
+    GatherElementsLoop,
+    ScatterElementsLoop,
+    ScatterNDLoop,
+)
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
 from neuralsym.cpu.templates.indexed import (
@@ -209,6 +214,13 @@ def _one_hot_code(itemsize: int, index: NumberType) -> Code:
 
 def register(library: Library) -> None:
     """Register the kernels of this module."""
+    # Loops for what the texts refuse, so tried after them.
+    for op, loop in (
+        ("GatherElements", GatherElementsLoop),
+        ("ScatterElements", ScatterElementsLoop),
+        ("ScatterND", ScatterNDLoop),
+    ):
+        library.kernel(op, name="index loop")(loop)
     for kind, name in (
         (GatherND, "tuples"),
         (ScatterND, "tuples"),
