@@ -22,7 +22,7 @@ from neuralsym.errors import (
 )
 
 if TYPE_CHECKING:
-    from neuralsym import engines, layers, ops, testing, zoo
+    from neuralsym import backend, engines, layers, ops, testing, zoo
     from neuralsym.core.graph import Graph
     from neuralsym.core.symbol import Symbol
     from neuralsym.cpu.options import Options
@@ -41,6 +41,7 @@ __all__ = [
     "zoo",
     "engines",
     "testing",
+    "backend",
     "NeuralsymError",
     "OpError",
     "TypeMismatch",
@@ -67,6 +68,7 @@ _HOMES = {
     "zoo": "neuralsym.zoo",
     "engines": "neuralsym.engines",
     "testing": "neuralsym.testing",
+    "backend": "neuralsym.backend",
 }
 
 
