@@ -166,15 +166,21 @@ class GroupQueryAttention(Contrib):
         if given.attr("do_rotary"):
             at = _positions(given, start, q)
             q, k = _turned(given, q, at), _turned(given, k, at)
-        keys = _present(given, 3, k, start)
-        values = _present(given, 4, v, start)
-        raw = _scores(given, q, keys, start, totals)
-        likely = _probabilities(given, raw, keys)
+        keys = _present(given, 3, k, start, fresh)
+        values = _present(given, 4, v, start, fresh)
+        products = _products(given, q, keys)
+        kept = _kept(given, start, totals, size(q, 2), size(keys, 2))
+        below = excluded(products.dtype, kept, LOWEST[products.dtype])
+        likely = _probabilities(given, products + below, keys)
         groups = sizes(size(q, 0), given.attr("kv_num_heads"), -1, size(keys, 2))
         summed = op("MatMul", op("Reshape", likely, groups), values)
         y = merged(op("Reshape", summed, op("Shape", q)))
-        shown = likely if given.attr("qk_output") == 2 else raw
-        return [y, keys, values, shown][: given.count]
+        if given.count < 4:
+            return [y, keys, values][: given.count]
+        zero = numbers(0, products.dtype)
+        shown = likely if given.attr("qk_output") == 2 else op("Where", kept, products, zero)
+        total = reshape(cast(given[6], "int64"), 1)
+        return [y, keys, values, part(shown, 3, 0, total)]
 
 
 def _heads(given: Given) -> tuple[Symbol, Symbol, Symbol]:
@@ -227,26 +233,26 @@ def _turned(given: Given, x: Symbol, positions: Symbol) -> Symbol:
     )
 
 
-def _present(given: Given, at: int, new: Symbol, start: Symbol) -> Symbol:
-    """The cache with the new keys or values from `start` on: as long as all, or as it was."""
+def _present(given: Given, at: int, new: Symbol, start: Symbol, fresh: Symbol) -> Symbol:
+    """The cache with `fresh` new keys or values from `start` on: as long as all, or as it was."""
     zero = numbers(0, new.dtype)
     total = reshape(cast(given[6], "int64"), 1)
     if not given.has(at):
         base = op(
             "Expand", zero, op("Concat", op("Shape", new, end=2), total, size(new, 3), axis=0)
         )
-        return written_at(base, new, start)
+        return written_at(base, new, start, fresh)
     past = cast(given[at], new.dtype)
     before = size(past, 2)
     more = op("Max", total - before, numbers(0, "int64"))
     pads = sizes(0, 0, 0, 0, 0, 0, more, 0)
     base = op("Pad", past, pads)
     kept = op("Less", unsqueeze(counted(size(base, 2)), 0), start)
-    return written_at(op("Where", unsqueeze(kept, 1, 3), base, zero), new, start)
+    return written_at(op("Where", unsqueeze(kept, 1, 3), base, zero), new, start, fresh)
 
 
-def _scores(given: Given, q: Symbol, keys: Symbol, start: Symbol, totals: Symbol) -> Symbol:
-    """The scaled and masked products, [batch, heads, queries, keys]."""
+def _products(given: Given, q: Symbol, keys: Symbol) -> Symbol:
+    """The scaled products plus the bias, [batch, heads, queries, keys]."""
     kv_heads, heads = given.attr("kv_num_heads"), given.attr("num_heads")
     batch, length, most = size(q, 0), size(q, 2), size(keys, 2)
     rows = op("Reshape", q, sizes(batch, kv_heads, -1, width(q)))
@@ -257,6 +263,11 @@ def _scores(given: Given, q: Symbol, keys: Symbol, start: Symbol, totals: Symbol
         made = op("Tanh", made / cap) * cap
     if given.has(10):
         made = made + _as_long(given[10], most)
+    return made
+
+
+def _kept(given: Given, start: Symbol, totals: Symbol, length: Symbol, most: Symbol) -> Symbol:
+    """Which places of the cache each query sees: bool[batch, 1, queries, keys]."""
     places = unsqueeze(counted(most), 0, 1)
     kept = op("Less", places, unsqueeze(totals, 1))
     if given.attr("causal"):
@@ -265,7 +276,7 @@ def _scores(given: Given, q: Symbol, keys: Symbol, start: Symbol, totals: Symbol
         window = given.attr("local_window_size")
         if window > 0:
             kept = op("And", kept, op("Greater", places, own - numbers(window, "int64")))
-    return made + excluded(made.dtype, unsqueeze(kept, 1), LOWEST[made.dtype])
+    return unsqueeze(kept, 1)
 
 
 def _as_long(bias: Symbol, most: Symbol) -> Symbol:

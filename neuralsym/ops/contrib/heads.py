@@ -150,15 +150,16 @@ def joined(past: Symbol | None, new: Symbol) -> Symbol:
     return new if past is None else op("Concat", past, new, axis=2)
 
 
-def written_at(past: Symbol, new: Symbol, start: Symbol) -> Symbol:
-    """`past` with `new` in the places from `start` on, along axis 2.
+def written_at(past: Symbol, new: Symbol, start: Symbol, fresh: Symbol | None = None) -> Symbol:
+    """`past` with `new`, or the first `fresh` of it, in the places from `start` on, along axis 2.
 
-    start: int64, one for all or [batch, 1]. Places and order come by number, so that the shape is
+    start, fresh: int64, one for all or [batch, 1]. Places and order come by number, so that the shape is
     that of `past` whatever the start.
     """
     place = counted(size(past, 2)) - start
     count = size(new, 2)
-    inside = op("And", op("GreaterOrEqual", place, numbers(0, "int64")), op("Less", place, count))
+    below = op("Less", place, count if fresh is None else fresh)
+    inside = op("And", op("GreaterOrEqual", place, numbers(0, "int64")), below)
     index = op("Clip", place, numbers(0, "int64"), squeeze(count, 0) - numbers(1, "int64"))
     if rank_of(place) == 1:
         moved = op("Gather", new, index, axis=2)
