@@ -22,7 +22,7 @@ from neuralsym.errors import BadAttribute, FormatError, InputError, ShapeMismatc
 SAMPLED = 25
 """One of so many cases of the suite is run by default."""
 NOT_ALIKE = ("bernoulli", "test_loop16_seq_none")
-"""Random numbers that nothing prescribes, and a sequence of scalars, whose len() the runner asks."""
+"""Random numbers that nothing prescribes; a sequence of scalars, whose len() the runner asks."""
 
 
 @pytest.fixture(scope="module")

@@ -39,3 +39,16 @@ def test_a_kernel_from_outside_is_the_one_that_runs() -> None:
     x = np.array([-1, 2, -3, 4], np.float32)
     np.testing.assert_allclose(network(x), np.where(x < 0, 0.01 * x, x), rtol=1e-6)
     assert "leaky_relu" in network.explain()
+
+
+def test_the_backend_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = ops.variable("x", ("N", 3))
+    Network(Graph({"y": x * 2})).save("model.onnx")
+    array = np.ones((2, 3), np.float32)
+    names: dict[str, Any] = {"array": array, "__name__": "page"}
+    *blocks, suite = code("docs/backend.md")
+    for block in blocks:
+        exec(block, names)
+    np.testing.assert_array_equal(names["y"], array * 2)
+    compile(suite, "docs/backend.md", "exec")  # it makes the tests of onnx's whole suite
