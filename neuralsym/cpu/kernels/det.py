@@ -13,7 +13,7 @@ from neuralsym.cpu.program import Row, Sizes, Step
 
 
 class Det(Kernel):
-    """The product of the pivots, its sign turned by each exchange of rows; 1 for an empty matrix."""
+    """The product of the pivots, with a sign for each exchange of rows; 1 for an empty matrix."""
 
     def supports(self, step: Step) -> bool | str:
         x = step.inputs[0]
@@ -80,7 +80,7 @@ def _determinant(decode: Function, encode: Function) -> Callable[..., None]:
                     factor = a[i, k] / pivot
                     for j in range(k + 1, n):
                         a[i, j] -= factor * a[k, j]
-            y[unit] = encode(value)
+            y[unit] = encode(value + 0.0)  # never -0.0
 
     return loop
 

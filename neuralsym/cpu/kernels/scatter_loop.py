@@ -135,7 +135,8 @@ class ScatterNDLoop(Loop):
 def combination(how: str, kind: NumberType) -> Function:
     """What becomes of an element, as it is in memory, and one that meets it.
 
-    The larger and the smaller keep NaN; sums of whole numbers wrap around. Truth values are added by "or", multiplied by "and".
+    The larger and the smaller keep NaN; sums of whole numbers wrap around. Truth values are added
+    by "or", multiplied by "and".
     """
     decode, encode = decoder(kind), same if kind.is_integer else encoder(kind)
     comes_before = order_of(kind)
