@@ -61,18 +61,19 @@ def differentiate(
     moving = set(xs)
     for node in nodes:
         if node.op not in LEAVES and any(s in moving for s in node.operands):
-            moving.update(s for s in node.outputs if s not in stop)
+            moving.update(s for s in node.outputs if s not in stop and _is_float(s))
     found: dict[Symbol, Symbol] = {y: ones_like(y) if seed is None else seed}
     for node in reversed(nodes):
-        given = [found.get(s) if s not in stop else None for s in node.outputs]
-        if not any(s in moving and g is not None for s, g in zip(node.outputs, given, strict=True)):
+        reached = [s in moving and s in found and s not in stop for s in node.outputs]
+        if not any(reached):
             continue
+        given = [found[s] if r else None for s, r in zip(node.outputs, reached, strict=True)]
         with acting_for(node.where):
             made = _apply(node, given)
-            for symbol, part in zip(node.inputs, made, strict=False):
-                if symbol is not None and part is not None and symbol in moving:
-                    before = found.get(symbol)
-                    found[symbol] = part if before is None else before + part
+            for given_to, part in zip(node.inputs, made, strict=False):
+                if given_to is not None and part is not None and given_to in moving:
+                    before = found.get(given_to)
+                    found[given_to] = part if before is None else before + part
     return [found[x] if x in found else zeros_like(x) for x in xs]
 
 

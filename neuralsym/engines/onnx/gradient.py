@@ -11,6 +11,7 @@ from neuralsym.core.leaves import Variable
 from neuralsym.core.registry import call
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.traverse import renewed, topological
+from neuralsym.engines.onnx.declared import retyped
 from neuralsym.errors import FormatError, GraphError, acting_for, at_line
 from neuralsym.ops.derivatives import differentiate
 
@@ -61,7 +62,8 @@ def _moved(y: Symbol, points: dict[Symbol, Symbol]) -> Symbol:
         return y
     for node in topological([y.node], set(points)) if y not in points else ():
         made = renewed(node, new)
-        if made is not node:
+        if made is not node:  # a copy: the name stays with the node itself
+            made = retyped(made, tuple(s.type for s in made.outputs), None)
             for old, symbol in zip(node.outputs, made.outputs, strict=True):
                 new.setdefault(old, symbol)
     return new.get(y, y)
