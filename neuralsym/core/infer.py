@@ -68,7 +68,7 @@ def type_name(type: Type) -> str:
         return f"optional({type_name(type.element)})"
     assert isinstance(type, MapType)
     key = onnx_type_name(type.key)[7:-1]
-    return f"map({key}, {type_name(type.value)})"
+    return f"map({key},{type_name(type.value)})"
 
 
 def check_types(call: Call) -> None:

@@ -56,7 +56,7 @@ _TYPE_IR = {
     **dict.fromkeys(("float6e2m3", "float6e3m2"), 14),
 }
 # Defaults that are written out: onnx's checker fails on these operators without them.
-_EXPLICIT = {"MeanVarianceNormalization": ("axes",)}
+_EXPLICIT = {"MeanVarianceNormalization": ("axes",), "STFT": ("onesided",)}
 _LOWEST_IR = 4  # before it, every initializer had to be an input too
 
 
