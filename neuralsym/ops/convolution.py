@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from neuralsym.core.dim import DimLike, minimum
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import Contraction, bad, check_choice, check_range, check_rank
+from neuralsym.ops.integer import expand_conv, expand_qlinear_conv
 from neuralsym.ops.shapes import (
     bounded,
     check_vector,
@@ -45,6 +47,10 @@ class ConvInteger(Contraction):
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return [TensorType(NumberType.INT32, convolved(call, 0, 1, None))]
 
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return expand_conv(node)
+
 
 class QLinearConv(Contraction):
     """Conv of quantized tensors, with a quantized result."""
@@ -56,6 +62,10 @@ class QLinearConv(Contraction):
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return typed(call, convolved(call, 0, 3, 8), 7)
+
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return expand_qlinear_conv(node)
 
 
 class DeformConv(Contraction):

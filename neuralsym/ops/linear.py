@@ -12,6 +12,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 from neuralsym.ops.base import Contraction, check_choice, check_rank
 from neuralsym.ops.einsum import Equation, expand_einsum
+from neuralsym.ops.integer import expand_matmul, expand_qlinear_matmul
 from neuralsym.ops.shapes import bounded, merged, total, typed
 
 
@@ -30,6 +31,10 @@ class MatMulInteger(Contraction):
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return [TensorType(NumberType.INT32, multiplied(call, 0, 1))]
 
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return expand_matmul(node)
+
 
 class QLinearMatMul(Contraction):
     """MatMul of quantized tensors, with a quantized result."""
@@ -37,6 +42,10 @@ class QLinearMatMul(Contraction):
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return typed(call, multiplied(call, 0, 3), 7)
+
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return expand_qlinear_matmul(node)
 
 
 class Gemm(Contraction):

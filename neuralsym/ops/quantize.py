@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from neuralsym.core.op import Call
 from neuralsym.core.scalar import Scalar, argument, cast, equal, minimum, round_, where
-from neuralsym.core.symbol import Node
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import Elementwise, Quantised, check_axis, check_choice, check_range
 from neuralsym.ops.cast import LARGEST, clamped
 from neuralsym.ops.generator import dtype_attribute
+from neuralsym.ops.integer import expand_dynamic_quantize
 from neuralsym.ops.values import compute
 
 
@@ -46,8 +47,8 @@ class Granular(Elementwise, Quantised, abstract=True):
     @classmethod
     def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
         # onnx's evaluator converts to int32 before it saturates, and computes in numpy's types.
-        x, *rest = (None if v is None else np.asarray(v) for v in values)
-        spread = [None if v is None else _spread(node, v, x.shape) for v in rest]
+        x = np.asarray(values[0])
+        spread = [None if v is None else _spread(node, np.asarray(v), x.shape) for v in values[1:]]
         return [compute(cls.formula(node), [x, *spread], node.outputs[0].dtype)]
 
     @classmethod
@@ -193,3 +194,7 @@ class DynamicQuantizeLinear(Quantised):
             TensorType(NumberType.FLOAT32, ()),
             TensorType(NumberType.UINT8, ()),
         ]
+
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return expand_dynamic_quantize(node)

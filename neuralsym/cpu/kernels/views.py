@@ -1,4 +1,4 @@
-"""Operators that only rename the axes of a plain tensor: the output is the input's memory."""
+"""Operators that only rename the axes or the type of a plain tensor: its memory stays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step, View
 
-OPERATORS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+OPERATORS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "BitCast")
 
 
 class ViewKernel(Kernel):

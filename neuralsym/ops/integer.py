@@ -1,0 +1,248 @@
+"""Products of quantised tensors written with products of floats that are exact.
+
+    sum (a - za) * (b - zb)        of 8-bit integers, in int32
+
+A float32 sum of integers is exact, in any order, while no partial sum passes 2^24; a float64 one up
+to 2^53. How large a sum may become is known from the number types, zero points and, where they are
+constant, the weights. So the products run on the fastest loops that there are, and still give every
+bit; where float32 does not suffice, MatMul takes float64, and Conv sums the input's channels in
+parts. (No algorithm that is not exact on integers, such as Winograd's with thirds, may take them.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuralsym.core.leaves import constant, is_stored, stored
+from neuralsym.core.registry import call
+from neuralsym.core.symbol import Node, Symbol
+from neuralsym.dtypes import NumberType
+from neuralsym.ops.expansions import converted, whole
+
+EXACT = 2**24
+"""Float32 holds all integers up to here."""
+INT32 = 2**31
+MOST_PARTS = 8
+EIGHT_BITS = (NumberType.INT8, NumberType.UINT8)
+
+Symbols = Sequence[Symbol]
+
+
+# -- operators ---------------------------------------------------------------------------------
+def expand_matmul(node: Node) -> Symbols | None:
+    """MatMulInteger by MatMul."""
+    a, b, za, zb = (*node.inputs, None, None)[:4]
+    assert a is not None and b is not None
+    return None if a.rank is None or b.rank is None else [exact_matmul(a, b, za, zb)]
+
+
+def expand_qlinear_matmul(node: Node) -> Symbols | None:
+    """QLinearMatMul by MatMul, rescaled."""
+    a, sa, za, b, sb, zb, sy, zy = node.inputs
+    assert a is not None and b is not None and sy is not None and zy is not None
+    if a.rank is None or b.rank is None:
+        return None
+    if a.dtype in EIGHT_BITS and b.dtype in EIGHT_BITS:
+        sums = exact_matmul(a, b, za, zb)
+    else:
+        sums = call("MatMul", _less(a, _rows(za, a.rank), FLOAT), _less(b, _single(zb), FLOAT))
+    # A column on the right leaves the rows on the last axis.
+    scales = _rows(sa, a.rank) if b.rank > 1 else _single(sa)
+    return [_rescaled(sums, scales, _single(sb), _single(sy), zy)]
+
+
+def expand_conv(node: Node) -> Symbols | None:
+    """ConvInteger by Conv."""
+    x, w, zx, zw = (*node.inputs, None, None)[:4]
+    assert x is not None and w is not None
+    return None if w.shape is None else [exact_conv(node, x, w, zx, zw)]
+
+
+def expand_qlinear_conv(node: Node) -> Symbols | None:
+    """QLinearConv by Conv, rescaled."""
+    x, sx, zx, w, sw, zw, sy, zy, bias = (*node.inputs, None)[:9]
+    assert x is not None and w is not None and sw is not None and zy is not None
+    if w.shape is None:
+        return None
+    sums = exact_conv(node, x, w, zx, zw)
+    if bias is not None:
+        sums = call("Add", sums, _channels(bias, len(w.shape), 1))
+    scale = _channels(sw, len(w.shape), 1)
+    return [_rescaled(sums, _single(sx), scale, _single(sy), zy)]
+
+
+def expand_dynamic_quantize(node: Node) -> Symbols | None:
+    """DynamicQuantizeLinear by reductions and QuantizeLinear."""
+    (x,) = node.inputs
+    assert x is not None
+    zero, steps = constant(np.float32(0)), constant(np.float32(255))
+    high = call("Max", call("ReduceMax", x, keepdims=0), zero)
+    low = call("Min", call("ReduceMin", x, keepdims=0), zero)
+    # Of nothing but zeros, any scale is right.
+    spread = call(
+        "Where", call("Equal", high, low), constant(np.float32(1)), call("Sub", high, low)
+    )
+    scale = call("Div", spread, steps)
+    level = call("Round", call("Neg", call("Div", low, scale)))
+    offset = converted(call("Clip", level, zero, steps), NumberType.UINT8)
+    return [call("QuantizeLinear", x, scale, offset), scale, offset]
+
+
+# -- exact products ----------------------------------------------------------------------------
+FLOAT, DOUBLE = NumberType.FLOAT32, NumberType.FLOAT64
+
+
+def exact_matmul(a: Symbol, b: Symbol, za: Symbol | None, zb: Symbol | None) -> Symbol:
+    """The product of 8-bit matrices less their zero points, int32."""
+    assert a.rank is not None and b.shape is not None
+    inner = b.shape[-2 if len(b.shape) > 1 else 0]
+    weights = _values(b, zb, 0)
+    total: float = math.inf
+    if weights is not None:
+        total = _largest(a, za) * _most(np.abs(weights).sum(max(-2, -weights.ndim)))
+    elif isinstance(inner, int):
+        total = inner * _largest(a, za) * _largest(b, zb)
+    kind = FLOAT if total <= EXACT else DOUBLE
+    made = call("MatMul", _less(a, _rows(za, a.rank), kind), _less(b, _single(zb), kind))
+    return _as_int32(made, total)
+
+
+def exact_conv(node: Node, x: Symbol, w: Symbol, zx: Symbol | None, zw: Symbol | None) -> Symbol:
+    """The convolution of 8-bit tensors less their zero points, int32; `node` has its settings."""
+    assert w.shape is not None
+    rank = len(w.shape)
+    names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    settings = {k: v for k, v in node.attrs.items() if k in names}
+    offset = None if zw is None else _channels(zw, rank, 0)
+    weights = _values(w, zw, rank)
+    if weights is not None:
+        each = _largest(x, zx) * np.abs(weights).sum(tuple(range(2, rank)))
+    else:
+        taps = math.prod(d if isinstance(d, int) else EXACT for d in w.shape[2:])
+        channels = w.shape[1] if isinstance(w.shape[1], int) else EXACT
+        each = np.full((1, channels), float(_largest(x, zx) * _largest(w, zw) * taps))
+    total = _most(each.sum(1))
+    parts = _parts(each) if total > EXACT and int(node.attr("group") or 1) == 1 else 1
+    kind = FLOAT if total <= EXACT or parts > 1 else DOUBLE
+    left, right = _less(x, _single(zx), kind), _less(w, offset, kind)
+    if parts == 1:
+        return _as_int32(call("Conv", left, right, **settings), total)
+    made: Symbol | None = None
+    for start, end in _bounds(each.shape[1], parts):
+        pair = (call("Slice", v, whole(start), whole(end), whole(1)) for v in (left, right))
+        sums = _as_int32(call("Conv", *pair, **settings), EXACT)
+        made = sums if made is None else call("Add", made, sums)
+    assert made is not None
+    return made
+
+
+def _parts(each: NDArray[Any]) -> int:
+    """Into how many parts to cut the channels so that float32 sums of each are exact; 1: none."""
+    for count in range(2, min(MOST_PARTS, each.shape[1]) + 1):
+        cuts = _bounds(each.shape[1], count)
+        if all(_most(each[:, start:end].sum(1)) <= EXACT for start, end in cuts):
+            return count
+    return 1
+
+
+def _bounds(size: int, parts: int) -> list[tuple[int, int]]:
+    cuts = [size * i // parts for i in range(parts + 1)]
+    return list(pairwise(cuts))
+
+
+def _largest(x: Symbol, zero: Symbol | None) -> int:
+    """The largest size of x less its zero point."""
+    low, high = (-128, 127) if x.dtype is NumberType.INT8 else (0, 255)
+    if zero is None:
+        return max(-low, high)
+    if not is_stored(zero):
+        return high - low
+    value = stored(zero).value.astype(np.int64)
+    return int(max(high - value.min(initial=high), value.max(initial=low) - low, 1))
+
+
+def _values(w: Symbol, zero: Symbol | None, rank: int) -> NDArray[Any] | None:
+    """Constant weights less their zero points; zero points of channels broadcast to `rank` axes."""
+    if not is_stored(w) or not (zero is None or is_stored(zero)):
+        return None
+    value = stored(w).value.astype(np.float64)
+    if zero is None:
+        return value
+    offset = stored(zero).value.astype(np.float64)
+    if offset.size == 1:
+        return value - offset.reshape(())
+    return value - offset.reshape([-1, *[1] * (rank - 1)] if rank else offset.shape)
+
+
+def _most(sums: NDArray[Any]) -> float:
+    return float(sums.max(initial=0))
+
+
+def _as_int32(sums: Symbol, total: float) -> Symbol:
+    """Integers in floats, of at most `total`, as int32; what is beyond wraps around."""
+    if total >= INT32:
+        sums = converted(sums, NumberType.INT64)
+    return converted(sums, NumberType.INT32)
+
+
+# -- scales and zero points --------------------------------------------------------------------
+def _less(x: Symbol, zero: Symbol | None, kind: NumberType) -> Symbol:
+    """x less its zero point, as floats."""
+    wide = converted(x, kind)
+    return wide if zero is None else call("Sub", wide, converted(zero, kind))
+
+
+def _is_single(x: Symbol) -> bool:
+    return x.shape is not None and all(d == 1 for d in x.shape)
+
+
+def _single(x: Symbol | None) -> Symbol | None:
+    """A tensor of one element as a scalar, which changes no rank; any other as it is."""
+    if x is None or not x.rank or not _is_single(x):
+        return x
+    return call("Reshape", x, constant(np.zeros(0, np.int64)))
+
+
+def _rows(x: Symbol | None, rank: int) -> Symbol | None:
+    """One value for all, or one for each row of a matrix: as a column, if it is a vector."""
+    x = _single(x)
+    return x if x is None or x.rank != 1 or rank < 2 else call("Unsqueeze", x, whole(1))
+
+
+def _channels(x: Symbol, rank: int, before: int) -> Symbol:
+    """One value for all, or one for each channel, of an array of `rank` axes: `before` come first.
+
+    Axes before the channels need no mention, as arrays broadcast; those behind do.
+    """
+    made = _single(x)
+    assert made is not None
+    behind = rank - 1 - before
+    return made if made.rank != 1 else call("Unsqueeze", made, whole(*range(1, behind + 1)))
+
+
+def _rescaled(
+    sums: Symbol, sa: Symbol | None, sb: Symbol | None, sy: Symbol | None, zy: Symbol
+) -> Symbol:
+    """The sums in the result's scale and type: round(sums * sa * sb / sy) + zy, saturated.
+
+    ONNX rounds before the zero point is added, and onnxruntime with it; onnx's evaluator after,
+    which differs for ties with an odd zero point.
+    """
+    assert sa is not None and sb is not None and sy is not None
+    scale = call("Mul", converted(sa, FLOAT), converted(sb, FLOAT))
+    scale = converted(call("Div", scale, converted(sy, FLOAT)), DOUBLE)
+    real = call("Mul", converted(sums, DOUBLE), scale)
+    offset = _single(zy)
+    assert offset is not None
+    if zy.dtype not in EIGHT_BITS:
+        return call("Cast", call("Add", real, converted(offset, DOUBLE)), to=zy.dtype)
+    low, high = (-128.0, 127.0) if zy.dtype is NumberType.INT8 else (0.0, 255.0)
+    levels = call("Add", call("Round", real), converted(offset, DOUBLE))
+    bounds = (constant(np.float64(v)) for v in (low, high))
+    return converted(call("Clip", levels, *bounds), zy.dtype)
