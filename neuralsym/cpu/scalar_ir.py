@@ -166,12 +166,7 @@ class _Emitter:
             return self.inputs[int(item.detail)]
         if name == "cast":
             (inner,) = item.operands
-            if isinstance(inner, Expr):
-                operand = done[inner]
-            else:  # a literal in the place of an input, in a type that holds it
-                whole = NumberType.UINT64 if inner > 0 else NumberType.INT64
-                wide = NumberType.FLOAT64 if isinstance(inner, float) else whole
-                operand = self.number(inner, wide)
+            operand = done[inner] if isinstance(inner, Expr) else self._literal(inner)
             return self.cast(operand, cast_type(item), cast_mode(item))
         if name == "where":
             return self._where(item, done)
@@ -195,6 +190,12 @@ class _Emitter:
             return Value(made, NumberType.FLOAT64)
         integers = Integers(self.f, kind, self.width)
         return Value(integers.apply(name, [v.name for v in operands]), kind)
+
+    def _literal(self, number: float | int | bool) -> Value:
+        """A number that stands in the place of an input to cast, in a type that holds it."""
+        if isinstance(number, float):
+            return self.number(number, NumberType.FLOAT64)
+        return self.number(number, NumberType.UINT64 if number > 0 else NumberType.INT64)
 
     def _operands(self, operands: Sequence[Scalar], done: dict[Expr, Value]) -> list[Value]:
         """Operands of one type: numbers take that of the values beside them."""

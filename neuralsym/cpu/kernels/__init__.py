@@ -40,6 +40,7 @@ MODULES = (
     "control",
     "recurrent",
     "quantize",
+    "complex",
     "signal",
     "deferred",
 )

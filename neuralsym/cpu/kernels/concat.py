@@ -13,7 +13,6 @@ from neuralsym.core.scalar import argument
 from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
 from neuralsym.cpu.program import Operand, Role, Row, Sizes, Step
-from neuralsym.cpu.scalar_ir import NUMBERS
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
@@ -26,8 +25,7 @@ class Concat(Kernel):
     name = "concat"
 
     def supports(self, step: Step) -> bool | str:
-        kind = step.outputs[0].dtype
-        return kind in NUMBERS or f"no compiled copies of {kind}"
+        return step.outputs[0].is_tensor or "not a tensor of numbers"
 
     def forms(self, step: Step) -> Sequence[Form]:
         """In blocks if at least one input is, and every part begins with a block."""
@@ -63,8 +61,9 @@ class Concat(Kernel):
         declared = out.tensor.shape
         assert declared is not None
         outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-        kind = BITS[out.dtype.itemsize]
+        kind = BITS[min(out.dtype.itemsize, 8)]
         size = kind.itemsize
+        inner *= out.dtype.itemsize // size
         # The same code whatever the batch is, unless there is none.
         single = product(d if d is not None else 2 for d in declared[:axis]) == 1
         whole = shape[axis] * inner * size

@@ -96,13 +96,13 @@ class ElementwiseKernel(Kernel):
         expr = expression(step)
         assert expr is not None
         out = step.outputs[0]
-        dims = _loop_dims(out, sizes)
+        dims = loop_dims(out, sizes)
         if 0 in dims:
             return []
         given = [b for b in step.inputs if b is not None]
         if len(given) < len(step.inputs):
             expr = without_omitted(expr, step.inputs)
-        operands = [_strided(b, out, dims, sizes) for b in (out, *given)]
+        operands = [operand_of(b, out, dims, sizes) for b in (out, *given)]
         declared = out.tensor.shape
         assert declared is not None
         single = tuple(d == 1 for d in declared) or (True,)
@@ -158,7 +158,7 @@ def without_omitted(expr: Scalar, inputs: Sequence[Buffer | None]) -> Scalar:
     return substitute(expr, {old: argument(new) for new, old in enumerate(places)})
 
 
-def _loop_dims(out: Buffer, sizes: Sizes) -> tuple[int, ...]:
+def loop_dims(out: Buffer, sizes: Sizes) -> tuple[int, ...]:
     """The axes of the loop: those of the output, in blocks where its memory is."""
     shape = sizes.shape(out)
     block = out.layout.block
@@ -167,7 +167,7 @@ def _loop_dims(out: Buffer, sizes: Sizes) -> tuple[int, ...]:
     return (shape[0], -(-shape[1] // block), *shape[2:], block)
 
 
-def _strided(buffer: Buffer, out: Buffer, dims: Sequence[int], sizes: Sizes) -> Strided:
+def operand_of(buffer: Buffer, out: Buffer, dims: Sequence[int], sizes: Sizes) -> Strided:
     """A buffer as an operand of the loop over `out`."""
     declared: list[Size] = list(buffer.tensor.shape or ())
     wanted: list[Size] = list(out.tensor.shape or ())
