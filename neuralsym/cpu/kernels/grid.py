@@ -33,7 +33,7 @@ PADDINGS = {"zeros": taps.ZEROS, "border": taps.BORDER, "reflection": taps.REFLE
 class GridSample(Kernel):
     """The corners around each point of the grid, then their weighted sum for every channel.
 
-    Sums are float64. Whole numbers are cut towards zero, as a cast would do, and stay in range.
+    Sums are float64; those of whole numbers are rounded and stay in range.
     """
 
     def supports(self, step: Step) -> bool | str:

@@ -11,30 +11,33 @@ import numpy as np
 
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import blockable
-from neuralsym.cpu.kernels.movement import copy_rows, is_settled, settled, view
+from neuralsym.cpu.kernels.movement import View, copy_rows, settled, view
+from neuralsym.cpu.kernels.units import are_tensors
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
+from neuralsym.cpu.machine import Target
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
 from neuralsym.cpu.templates.resize import (
     ResizeText,
     Sampling,
     outer_axes,
+    outside,
+    positions,
     resize_text,
     tables,
 )
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
-CONSTANT_INPUTS = (1, 2, 3)
-
 
 @dataclass(frozen=True)
 class Pass:
-    """One axis to be resampled: from `size` to `count` places by `scale`."""
+    """One axis to be resampled: from `size` to `count` places by `scale`, of a part of it."""
 
     axis: int
     size: int
     count: int
     scale: float
+    crop: tuple[float, float] = (0.0, 1.0)
 
 
 class Resize(Kernel):
@@ -43,24 +46,23 @@ class Resize(Kernel):
     def supports(self, step: Step) -> bool | str:
         x = step.inputs[0]
         assert x is not None
-        if not all(is_settled(step.input(i)) for i in CONSTANT_INPUTS):
-            return "its sizes are computed in the run"
-        if step.attr("coordinate_transformation_mode") == "tf_crop_and_resize":
-            return "no crops"
+        if not are_tensors(step):
+            return "not a tensor of numbers"
         if step.attr("mode") == "nearest":
-            if step.attr("antialias"):
-                return "nearest has no antialias"
             return x.dtype.itemsize <= 8 or f"no elements of {x.dtype}"
         return x.dtype is NumberType.FLOAT32 or f"{x.name} is {x.dtype}, it takes float32"
 
     def needs(self, step: Step) -> Sequence[int]:
         return [0]
 
+    def settings(self, step: Step) -> Sequence[int]:
+        return (1, 2, 3) if _crops(step) else (2, 3)
+
     def forms(self, step: Step) -> Sequence[Form]:
         x, y = step.inputs[0], step.outputs[0]
         width = self.target.width("float32")
         plain = super().forms(step)
-        if x is None or width == 1 or blockable(step, [x, y]) is not True:
+        if x is None or width == 1 or _crops(step) or blockable(step, [x, y]) is not True:
             return plain
         before, after = x.tensor.shape, y.tensor.shape
         assert before is not None and after is not None
@@ -72,13 +74,14 @@ class Resize(Kernel):
     def adjust(self, step: Step) -> None:
         for number in range(2):
             step.need_scratch(f"part {number}", lambda sizes: self._between(step, sizes))
+        pack_outside(step)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, y = step.inputs[0], step.outputs[0]
         assert x is not None
         if 0 in sizes.shape(y):
             return []
-        passes = _passes(step, sizes)
+        passes = passes_of(step, sizes)
         block = x.layout.block
         dims = list(sizes.memory_shape(x))
         if block:
@@ -98,7 +101,7 @@ class Resize(Kernel):
                 target = Operand(scratch), row_strides(after, x.dtype.itemsize)
             rows.append(self._row(step, each, dims, source, target))
             dims, source = after, target
-        return rows
+        return rows + outside_rows(self.target, step, sizes, passes)
 
     def _row(
         self,
@@ -109,8 +112,8 @@ class Resize(Kernel):
         target: tuple[Operand, tuple[int, ...]],
     ) -> Row:
         itemsize = step.outputs[0].dtype.itemsize
-        sampling, axis = _sampling(step), each.axis
-        index, weights = tables(sampling, each.size, each.count, each.scale)
+        sampling, axis = sampling_of(step), each.axis
+        index, weights = tables(sampling, each.size, each.count, each.scale, each.crop)
         dense = _dense(dims, axis, itemsize, target[1], source[1])
         others = [i for i in range(dense) if i != axis]
         outer = outer_axes(
@@ -158,7 +161,7 @@ class Resize(Kernel):
         largest = 0
         if 0 in sizes.shape(step.outputs[0]):
             return 0
-        for each in _passes(step, sizes)[:-1]:
+        for each in passes_of(step, sizes)[:-1]:
             dims[each.axis] = each.count
             largest = max(largest, prod(dims))
         return largest * x.dtype.itemsize
@@ -179,28 +182,72 @@ def _code(text: ResizeText) -> Code:
     return Code(f"resize {text.taps} taps", "resize", resize_text(text, "resize"))
 
 
-def _sampling(step: Step) -> Sampling:
+def sampling_of(step: Step) -> Sampling:
+    """What the attributes say about positions and weights; only weights can be smoothed."""
     return Sampling(
         step.attr("mode"),
         step.attr("coordinate_transformation_mode"),
         step.attr("nearest_mode"),
         step.attr("cubic_coeff_a"),
         bool(step.attr("exclude_outside")),
-        bool(step.attr("antialias")),
+        bool(step.attr("antialias")) and step.attr("mode") != "nearest",
     )
 
 
-def _passes(step: Step, sizes: Sizes) -> list[Pass]:
+def _crops(step: Step) -> bool:
+    return bool(step.attr("coordinate_transformation_mode") == "tf_crop_and_resize")
+
+
+def passes_of(step: Step, sizes: Sizes) -> list[Pass]:
     """The axes that change; those that shrink first, and of those that grow the last first."""
     x, y = step.inputs[0], step.outputs[0]
     assert x is not None
     before, after = sizes.shape(x), sizes.shape(y)
+    rank = len(before)
+    axes = [a % rank for a in step.attr("axes") or range(rank)]
+    ends = {}
+    if _crops(step):
+        edges = [float(v) for v in settled(step, 1, sizes) or []]
+        if len(edges) != 2 * len(axes):
+            raise ShapeMismatch(
+                f"{step.describe()}: roi has {len(edges)} entries, {2 * len(axes)} are needed: "
+                "where the crop starts on each axis, then where it ends"
+            )
+        pairs = zip(edges[: len(axes)], edges[len(axes) :], strict=True)
+        ends = dict(zip(axes, pairs, strict=True))
+    whole = (0.0, 1.0)
     made = [
-        Pass(axis, before[axis], after[axis], scale)
+        Pass(axis, before[axis], after[axis], scale, ends.get(axis, whole))
         for axis, scale in _scales(step, sizes, before, after)
         if not (isclose(scale, 1.0) and before[axis] == after[axis])
+        or ends.get(axis, whole) != whole
     ]
     return sorted(made, key=lambda p: (p.count > p.size, p.axis if p.count < p.size else -p.axis))
+
+
+def pack_outside(step: Step) -> None:
+    """Keep the value of places that a crop puts off the input."""
+    if _crops(step):
+        value = step.attr("extrapolation_value") or 0.0
+        kind = step.outputs[0].dtype.numpy
+        step.pack("outside", lambda: np.asarray([value]).astype(kind))
+
+
+def outside_rows(machine: Target, step: Step, sizes: Sizes, passes: Sequence[Pass]) -> list[Row]:
+    """The rows that give another value to the places of the output that lie off the input."""
+    if not _crops(step):
+        return []
+    y, sampling = step.outputs[0], sampling_of(step)
+    shape = sizes.shape(y)
+    rows: list[Row] = []
+    for each in passes:
+        at = positions(sampling, each.size, each.count, each.scale, each.crop)
+        for start, count in outside(at, each.size):
+            part = [*shape[: each.axis], count, *shape[each.axis + 1 :]]
+            value = View(step.constants["outside"], 0, (0,) * len(shape))
+            target = view(y, shape).at(each.axis, start)
+            rows += copy_rows(machine, target, value, part, sizes.workers)
+    return rows
 
 
 def _scales(
@@ -224,5 +271,8 @@ def _scales(
 
 
 def register(library: Library) -> None:
-    """Register the kernels of this module."""
+    """Register the kernels of this module, the loop to be tried last."""
+    from neuralsym.cpu.kernels.resize_loop import ResizeLoop
+
+    library.kernel("Resize", name="resize loop")(ResizeLoop)
     library.kernel("Resize", name="resize")(Resize)

@@ -142,7 +142,7 @@ def decoder(kind: NumberType) -> Function:
 
 @cache
 def encoder(kind: NumberType) -> Function:
-    """From a float64 to an element in memory: integers are cut towards zero and stay in range."""
+    """From a float64 to an element in memory: integers are rounded and stay in range."""
     if kind is NumberType.FLOAT16:
         return half_of
     if kind is NumberType.BFLOAT16:
@@ -154,11 +154,11 @@ def encoder(kind: NumberType) -> Function:
     least, most = float(low), float(high)
     number = info.dtype.type
 
-    def cut(value: Any) -> Any:
+    def rounded(value: Any) -> Any:
         if value >= most:
             return number(high)
         if value <= least:
             return number(low)
-        return number(0) if value != value else number(value)
+        return number(0) if value != value else number(np.rint(value))
 
-    return cut
+    return rounded

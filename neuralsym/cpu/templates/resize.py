@@ -200,10 +200,20 @@ class Sampling:
         return -1 if self.antialias else {"linear": 2, "cubic": 4}[self.mode]
 
 
-def positions(sampling: Sampling, size: int, count: int, scale: float) -> Floats:
-    """Where in an axis of `size` each of `count` places lies."""
+def positions(
+    sampling: Sampling, size: int, count: int, scale: float, crop: tuple[float, float] = (0, 1)
+) -> Floats:
+    """Where in an axis of `size` each of `count` places lies.
+
+    crop: the part of the axis that `tf_crop_and_resize` takes, of 0 to 1.
+    """
     place = np.arange(count, dtype=np.float64)
     kind, whole = sampling.coordinates, scale * size
+    if kind == "tf_crop_and_resize":
+        start, end = (part * (size - 1) for part in crop)
+        if whole == 1:
+            return np.full(count, (start + end) / 2)
+        return start + place * ((end - start) / (whole - 1))
     if kind == "align_corners":
         return place * ((size - 1) / (whole - 1)) if whole != 1 else place * 0
     if kind == "asymmetric":
@@ -216,9 +226,20 @@ def positions(sampling: Sampling, size: int, count: int, scale: float) -> Floats
     return moved
 
 
-def tables(sampling: Sampling, size: int, count: int, scale: float) -> tuple[Places, Floats]:
+def outside(at: Floats, size: int) -> list[tuple[int, int]]:
+    """The runs (first, how many) of places that lie off an axis, where a crop has another value."""
+    off = np.concatenate([[False], ~((at >= 0) & (at <= size - 1)), [False]])
+    edges = np.flatnonzero(off[1:] != off[:-1]).tolist()
+    return [(a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def tables(
+    sampling: Sampling, size: int, count: int, scale: float, crop: tuple[float, float] = (0, 1)
+) -> tuple[Places, Floats]:
     """Indices and weights [taps][count] of each place along an axis."""
-    at = positions(sampling, size, count, scale)
+    at = positions(sampling, size, count, scale, crop)
+    # What lies off the axis, or nowhere, gets another value or the nearest one.
+    at = np.clip(np.nan_to_num(at), -size - 4, 2 * size + 4)
     if sampling.mode == "nearest":
         rounding: dict[str, Callable[[Floats], Floats]] = {
             "floor": np.floor,
