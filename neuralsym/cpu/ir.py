@@ -32,11 +32,15 @@ class Loop:
 
 @dataclass
 class Module:
-    """A set of functions and the intrinsics that they declare."""
+    """A set of functions and the intrinsics that they declare.
+
+    `converts_halves`: whether the machine converts between float16 and float32.
+    """
 
     functions: list[Function] = field(default_factory=list)
     declarations: set[str] = field(default_factory=set)
     globals: list[str] = field(default_factory=list)
+    converts_halves: bool = True
 
     def function(
         self,

@@ -323,11 +323,11 @@ class _Emitter:
 
     def rounded(self, name: str, kind: NumberType, how: str = "") -> str:
         """A float32 rounded to what a narrower type holds."""
-        if kind is NumberType.FLOAT16:
+        if kind is NumberType.FLOAT16 and self.f.module.converts_halves:
             half, single = vector("half", self.width), vector("float", self.width)
             made = self.f.value(f"fptrunc {single} {name} to {half}")
             return self.f.value(f"fpext {half} {made} to {single}")
-        if kind in SMALL_FLOATS:
+        if kind is not NumberType.BFLOAT16:
             made = narrowed(self.f, name, kind, self.width, how)
             return widened(self.f, made, kind, self.width)
         bits = bfloat_bits(self.f, name, self.width)

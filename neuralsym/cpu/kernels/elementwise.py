@@ -37,9 +37,6 @@ class ElementwiseKernel(Kernel):
             return answer
         if max(b.rank for b in buffers) > MAX_RANK:
             return f"its rank is over {MAX_RANK}"
-        halves = NumberType.FLOAT16 in (b.dtype for b in buffers) or _casts_to_half(expr)
-        if halves and not self.target.fma:
-            return "this instruction set does not convert half-precision floats"
         return True
 
     def forms(self, step: Step) -> Sequence[Form]:
@@ -127,18 +124,6 @@ def expression(step: Step) -> Scalar | None:
     state = getattr(step.op, "expression", None)
     made: Scalar | None = state(step) if state is not None else None
     return made
-
-
-def _casts_to_half(expr: Scalar) -> bool:
-    stack, seen = [expr], set()
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Expr) and item not in seen:
-            seen.add(item)
-            if item.function == "cast" and item.detail == "float16":
-                return True
-            stack.extend(item.operands)
-    return False
 
 
 def _alike(buffer: Buffer, out: Buffer) -> bool:

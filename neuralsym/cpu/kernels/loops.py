@@ -141,8 +141,7 @@ LONG = 8
 MEMORY = {
     **IR_TYPE,
     NumberType.BOOL: "i8",
-    NumberType.FLOAT16: "half",
-    NumberType.BFLOAT16: "i16",
+    **dict.fromkeys(HALVES, "i16"),
     **dict.fromkeys((*SMALL_FLOATS, *SMALL_INTEGERS), "i8"),
 }
 
@@ -150,7 +149,7 @@ MEMORY = {
 class _Writer:
     def __init__(self, text: LoopText, target: Target) -> None:
         self.text = text
-        self.module = Module()
+        self.module = Module(converts_halves=target.fma)
         self.f: Function = self.module.function("loop")
         self.scalar = "stride" in text.steps
         widest = max(carried(kind).itemsize for kind in text.kinds)
@@ -247,10 +246,6 @@ class _Writer:
         type_ = vector(MEMORY[kind], self.width)
         if mask is None:
             raw = self.f.load(type_, place, kind.itemsize)
-        elif kind is NumberType.FLOAT16:  # there is no masked load of halves everywhere
-            bits = vector("i16", self.width)
-            loaded = self.f.masked_load(bits, place, mask, 2)
-            raw = self.f.value(f"bitcast {bits} {loaded} to {type_}")
         else:
             raw = self.f.masked_load(type_, place, mask, kind.itemsize)
         return self._loaded(raw, kind)
@@ -263,15 +258,17 @@ class _Writer:
             zero = repeated("0", "i8", width)
             return Value(f.value(f"icmp ne {bytes_} {raw}, {zero}"), kind)
         floats, wide = vector("float", width), vector("i32", width)
-        if kind is NumberType.FLOAT16:
-            made = f.value(f"fpext {vector('half', width)} {raw} to {floats}")
-            return Value(made, NumberType.FLOAT32)
+        halves = kind is NumberType.FLOAT16
+        if halves and self.module.converts_halves:
+            half = vector("half", width)
+            name = f.value(f"bitcast {vector('i16', width)} {raw} to {half}")
+            return Value(f.value(f"fpext {half} {name} to {floats}"), NumberType.FLOAT32)
         if kind is NumberType.BFLOAT16:
             long = f.value(f"zext {vector('i16', width)} {raw} to {wide}")
             high = f.value(f"shl {wide} {long}, {repeated('16', 'i32', width)}")
             return Value(f.value(f"bitcast {wide} {high} to {floats}"), NumberType.FLOAT32)
-        if kind in SMALL_FLOATS:
-            bits = f.value(f"zext {vector('i8', width)} {raw} to {wide}")
+        if kind in SMALL_FLOATS or halves:
+            bits = f.value(f"zext {vector(MEMORY[kind], width)} {raw} to {wide}")
             return Value(widened(f, bits, kind, width), NumberType.FLOAT32)
         if kind in SMALL_INTEGERS:
             return Value(wrapped(f, raw, kind, width), carried(kind))
@@ -280,9 +277,8 @@ class _Writer:
     def _store(self, value: Value, place: str, kind: NumberType, mask: str | None) -> None:
         f, width = self.f, self.width
         type_ = vector(MEMORY[kind], width)
-        if kind is NumberType.FLOAT16:
-            half, type_ = type_, vector("i16", width)
-            name = single(f, value, width)
+        if kind is NumberType.FLOAT16 and self.module.converts_halves:
+            half, name = vector("half", width), single(f, value, width)
             short = f.value(f"fptrunc {vector('float', width)} {name} to {half}")
             made = f.value(f"bitcast {half} {short} to {type_}")
         elif kind in HALVES or kind in SMALL_FLOATS:

@@ -16,7 +16,6 @@ from neuralsym.core.scalar import Scalar
 from neuralsym.core.scalar import size as size_of
 from neuralsym.cpu.kernels.elementwise import without_omitted
 from neuralsym.cpu.kernels.loops import Strided, loop_row
-from neuralsym.cpu.kernels.widen import halves_work
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, row_strides
 from neuralsym.cpu.scalar_ir import supported
@@ -43,10 +42,6 @@ class GranularKernel(Kernel):
 
     def supports(self, step: Step) -> bool | str:
         buffers = [step.outputs[0], *(b for b in step.inputs if b is not None)]
-        for buffer in buffers:
-            answer = halves_work(self.target, buffer.dtype)
-            if answer is not True:
-                return answer
         return supported(_formula(step), [b.dtype for b in buffers])
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
