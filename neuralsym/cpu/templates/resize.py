@@ -210,10 +210,10 @@ def positions(
     place = np.arange(count, dtype=np.float64)
     kind, whole = sampling.coordinates, scale * size
     if kind == "tf_crop_and_resize":
-        start, end = (part * (size - 1) for part in crop)
-        if whole == 1:
-            return np.full(count, (start + end) / 2)
-        return start + place * ((end - start) / (whole - 1))
+        # In float32 as far as others do it so: crops like to begin halfway between two places.
+        first, last = map(np.float32, crop)
+        start, span = float(first * np.float32(size - 1)), float(last - first) * (size - 1)
+        return start + (place * span / (whole - 1) if whole != 1 else np.full(count, span / 2))
     if kind == "align_corners":
         return place * ((size - 1) / (whole - 1)) if whole != 1 else place * 0
     if kind == "asymmetric":
