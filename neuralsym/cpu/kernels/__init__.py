@@ -32,6 +32,7 @@ MODULES = (
     "fill",
     "batched",
     "det",
+    "inverse",
     "concat",
     "batch_norm",
     "softmax",
@@ -39,9 +40,11 @@ MODULES = (
     "random",
     "control",
     "recurrent",
+    "ml",
     "quantize",
     "complex",
     "signal",
+    "signal_windows",
     "deferred",
 )
 

@@ -11,7 +11,10 @@ from neuralsym.ops.contrib import (  # noqa: F401  (they define the operators)
     fused,
     grouped,
     normalise,
+    packed,
     quantised,
     quantised_linear,
     recurrent,
+    signal,
+    tensor,
 )

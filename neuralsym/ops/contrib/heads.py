@@ -153,8 +153,8 @@ def joined(past: Symbol | None, new: Symbol) -> Symbol:
 def written_at(past: Symbol, new: Symbol, start: Symbol, fresh: Symbol | None = None) -> Symbol:
     """`past` with `new`, or the first `fresh` of it, in the places from `start` on, along axis 2.
 
-    start, fresh: int64, one for all or [batch, 1]. Places and order come by number, so that the shape is
-    that of `past` whatever the start.
+    start, fresh: int64, one for all or [batch, 1]. Every place is asked what belongs there, so that
+    the shape is that of `past` whatever the start.
     """
     place = counted(size(past, 2)) - start
     count = size(new, 2)
