@@ -7,6 +7,7 @@ from neuralsym.core.types import Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import Contraction, Generator, bad, check_axis, check_choice, check_rank
 from neuralsym.ops.generator import dtype_attribute
+from neuralsym.ops.shapes import merged
 
 
 class DFT(Contraction):
@@ -17,6 +18,7 @@ class DFT(Contraction):
         check_choice(call, "onesided", (0, 1))
         check_choice(call, "inverse", (0, 1))
         check_rank(call, 0, 2)
+        _check_parts(call)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
@@ -56,10 +58,14 @@ class STFT(Contraction):
     def check(cls, call: Call) -> None:
         check_choice(call, "onesided", (0, 1))
         check_rank(call, 0, 3, 3)
+        if call.has(2):
+            check_rank(call, 2, 1, 1)
+        _check_parts(call)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         signal = call.shape(0)
+        window = call.shape(2) if call.has(2) else None
         step = _scalar(call, 1)
         if step is not None and step < 1:
             call.fail(f"frame_step={step} must be at least 1", bad)
@@ -67,8 +73,11 @@ class STFT(Contraction):
         if call.has(3):
             length = _scalar(call, 3)
         elif call.has(2):
-            window = call.shape(2)
-            length = window[0] if window is not None and len(window) == 1 else None
+            length = None if window is None else window[0]
+        elif signal is not None:
+            length = signal[1]
+        if window is not None:
+            merged(call, window[0], length, "the window and frame_length")
         if isinstance(length, int) and length < 1:
             call.fail(f"frame_length={length} must be at least 1", bad)
         frames: Size = None
@@ -79,6 +88,13 @@ class STFT(Contraction):
         bins = None if length is None else length // 2 + 1 if call.attr("onesided") else length
         batch = signal[0] if signal is not None else None
         return [TensorType(call.dtype(0), (batch, frames, bins, 2))]
+
+
+def _check_parts(call: Call) -> None:
+    """The last axis holds a real number, or the two parts of a complex one."""
+    shape = call.shape(0)
+    if shape and isinstance(shape[-1], int) and shape[-1] not in (1, 2):
+        call.fail(f"its last axis must hold 1 or 2 numbers, real or complex, not {shape[-1]}")
 
 
 def _scalar(call: Call, index: int) -> int | None:
@@ -121,7 +137,9 @@ class MelWeightMatrix(Generator):
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         bins, length = _scalar(call, 0), _scalar(call, 1)
-        for name, value in (("num_mel_bins", bins), ("dft_length", length)):
+        rate = _scalar(call, 2)
+        named = (("num_mel_bins", bins), ("dft_length", length), ("sample_rate", rate))
+        for name, value in named:
             if value is not None and value < 1:
                 call.fail(f"{name}={value} must be at least 1", bad)
         rows = None if length is None else length // 2 + 1
