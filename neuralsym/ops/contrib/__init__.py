@@ -10,6 +10,7 @@ from neuralsym.ops.contrib import (  # noqa: F401  (they define the operators)
     attention,
     fused,
     grouped,
+    lstm,
     normalise,
     packed,
     quantised,

@@ -214,28 +214,26 @@ class GatherBlockQuantized(Contrib):
         rank = given.rank(0)
         gathered = given.attr("gather_axis") % rank
         along = given.attr("quantize_axis") % rank
-        tables = _gatherable(given[0]), given[2], _gatherable(given.optional(3))
-        assert tables[0] is not None
+        data, scales = _gatherable(given[0]), given[2]
+        zeros = _gatherable(given[3]) if given.has(3) else None
         index, inside = _clipped(given, gathered)
         extra = len(shape_of(given[1])) - 1
+        total = width(_spread(given, data), along)
         if gathered == along:
-            table = _real(given, *tables, along, width(_spread(given, tables[0]), along))
+            table = _real(given, data, scales, zeros, along, total)
             made = op("Gather", table, index, axis=gathered)
         else:
-            data, scales, zeros = (
-                None if t is None else _taken(t, index, gathered) for t in tables
-            )
-            assert data is not None and scales is not None
-            total = width(_spread(given, tables[0]), along)
+            data, scales = _taken(data, index, gathered), _taken(scales, index, gathered)
+            zeros = None if zeros is None else _taken(zeros, index, gathered)
             made = _real(given, data, scales, zeros, along + extra * (along > gathered), total)
         after = rank - 1 - gathered
         kept = reshape(inside, *([0] * (extra + 1)), *([1] * after)) if after else inside
         return [op("Where", kept, made, numbers(0, made.dtype))]
 
 
-def _gatherable(x: Symbol | None) -> Symbol | None:
+def _gatherable(x: Symbol) -> Symbol:
     """A table in a type that Gather takes and that holds the same numbers."""
-    if x is None or x.dtype == "uint8":
+    if x.dtype == "uint8":
         return x
     return cast(x, "int8" if x.dtype in _FOURS else "float16")
 
