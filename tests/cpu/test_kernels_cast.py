@@ -30,6 +30,11 @@ FLOAT8 = [k for k in NARROW if k.startswith("float8")]
 EXTREMES = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e38, -1e38, 1e-45, 464.0, 248.0, 61440.0, 5e-324)
 
 
+def doubles(x: Any) -> Any:
+    with np.errstate(invalid="ignore"):  # not every NaN is a quiet one
+        return x.astype(np.float64)
+
+
 def bits_of(kind: NumberType) -> int:
     if kind in FORMATS:
         return FORMATS[kind].sign.bit_length()
@@ -86,8 +91,8 @@ def nearest(x: Any, kind: NumberType, saturate: bool) -> Any:
     no_choice = kind in ("float4e2m1", "float6e2m3", "float6e3m2")
     if not (saturate and kind in FLOAT8) and not no_choice:
         made = np.where(beyond, np.inf if has_infinity else np.nan, made)
-    made = np.where(np.isnan(x.astype(np.float64)), 0.0 if no_choice else np.nan, made)
-    return made * np.where(x.astype(np.float64) < 0, -1.0, 1.0)
+    made = np.where(np.isnan(doubles(x)), 0.0 if no_choice else np.nan, made)
+    return made * np.where(doubles(x) < 0, -1.0, 1.0)
 
 
 def converted(x: Any, kind: NumberType, saturate: bool = True) -> Any:
@@ -95,7 +100,7 @@ def converted(x: Any, kind: NumberType, saturate: bool = True) -> Any:
     if kind in NARROW:
         return nearest(x, kind, saturate)
     with np.errstate(all="ignore"):
-        wide = x.astype(np.float64) if x.dtype.isbuiltin == 2 else x
+        wide = doubles(x) if x.dtype.isbuiltin == 2 else x
         if kind.numpy.isbuiltin == 2:  # int4 and the like wrap
             bits = bits_of(kind)
             low = wide.astype(np.int64) & ((1 << bits) - 1)
@@ -111,7 +116,7 @@ def assert_compiled(cell: Any) -> None:
 
 def fits(x: Any, kind: NumberType) -> Any:
     """Where ONNX says what a cast gives: floats that are outside of an integer type are not."""
-    source = x.astype(np.float64) if x.dtype.kind not in "iu" else x
+    source = doubles(x) if x.dtype.kind not in "iu" else x
     if not kind.is_integer or x.dtype.kind in "iub":
         return np.ones(x.shape, bool)
     bits = bits_of(kind)
@@ -138,7 +143,7 @@ def assert_casts(x: Any, source: NumberType, targets: list[Any], **options: Any)
         if kind not in NARROW and made.dtype.isbuiltin == 2:
             made = made.astype(np.int64)
         elif kind in NARROW:
-            made = made.astype(np.float64)
+            made = doubles(made)
         np.testing.assert_array_equal(made[where], wanted[where], err_msg=f"{source} to {kind}")
 
 
@@ -343,8 +348,7 @@ def test_folded_casts_are_those_of_a_run(source):
     for symbol, made in zip(outs, run_cell(cell_of(outs, [v]), {"x0": x}), strict=True):
         (folded,) = evaluate(symbol.node, [x])
         where = fits(x, symbol.dtype)
-        with np.errstate(invalid="ignore"):  # not every NaN is a quiet one
-            pair = [a[where].astype(np.float64) for a in (made, folded)]
+        pair = [doubles(a[where]) for a in (made, folded)]
         np.testing.assert_array_equal(*pair, err_msg=str(symbol.dtype))
 
 
