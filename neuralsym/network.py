@@ -281,11 +281,16 @@ class Network:
         results = self.run(feed)
         return next(iter(results.values())) if len(results) == 1 else results
 
+    @property
+    def cell(self) -> Cell:
+        """The compiled program that gives the outputs, made now if it is not there yet."""
+        return self._compile(()).cell
+
     def explain(self) -> str:
         """Which kernel each step got, and why others refused."""
         from neuralsym.cpu.compiler import explain
 
-        return explain(self._compile(()).cell)
+        return explain(self.cell)
 
     def _output_names(self, outputs: Any) -> tuple[str, ...]:
         if outputs is None:

@@ -98,7 +98,14 @@ def make_parser() -> argparse.ArgumentParser:
     compare.add_argument("--seed", type=int, default=0, help="of the random input (0)")
     _dims(compare)
 
-    _add(commands, "doctor", "machine:doctor", "show versions, CPU, threads and cache")
+    doctor = _add(commands, "doctor", "machine:doctor", "show versions, CPU, threads and cache")
+    doctor.add_argument(
+        "--ops", action="store_true", help="every operator: the versions read, how it runs"
+    )
+    doctor.add_argument(
+        "--cases", action="store_true", help="with --ops: run onnx's suite and count its cases"
+    )
+    doctor.add_argument("--write", metavar="FILE", help="with --ops: write the table as Markdown")
     cache = commands.add_parser("cache", help="the store of compiled kernels")
     of_cache = cache.add_subparsers(metavar="COMMAND", required=True)
     _add(of_cache, "info", "machine:cache_info", "where it is and how large")

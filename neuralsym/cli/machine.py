@@ -13,14 +13,23 @@ from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.store import Store
 from neuralsym.cpu.threads import default_threads
-from neuralsym.errors import NeuralsymError
+from neuralsym.errors import BadAttribute, NeuralsymError
 from neuralsym.summary import table
 
 PACKAGES = ("neuralsym", "numpy", "onnx", "numba", "llvmlite", "onnxruntime", "pillow")
 
 
 def doctor(given: argparse.Namespace) -> int:
-    """Print what matters for running on this machine, and compute a small network."""
+    """Print what matters for running on this machine, and compute a small network.
+
+    With --ops, the table of operators instead.
+    """
+    if given.ops:
+        from neuralsym.cli import operators
+
+        return operators.show(given)
+    if given.cases or given.write:
+        raise BadAttribute("--cases and --write belong to --ops: neuralsym doctor --ops")
     rows = [("Python", platform.python_version()), ("system", platform.platform(terse=True))]
     rows += [(name, _version(name)) for name in PACKAGES]
     target = Target.of()

@@ -39,10 +39,11 @@ CONTRADICTED = frozenset({"Bernoulli"})
 
 def may_expand(op: type[Op]) -> bool:
     """Whether the operator has an expansion of its own or a body of ONNX's."""
-    return op.expansion.__func__ is not Op.expansion.__func__ or _has_usable_body(op)  # type: ignore[attr-defined]
+    return op.expansion.__func__ is not Op.expansion.__func__ or has_usable_body(op)  # type: ignore[attr-defined]
 
 
-def _has_usable_body(op: type[Op]) -> bool:
+def has_usable_body(op: type[Op]) -> bool:
+    """Whether ONNX defines the operator by others, in a way that can be taken over."""
     return op.schema.has_body and not op.body_attributes and op.__name__ not in CONTRADICTED
 
 
@@ -53,7 +54,7 @@ def expand(node: Node) -> list[Symbol] | None:
         if own is not None:
             made = list(own)
         else:
-            body = function_of(node) if _has_usable_body(node.op) else None
+            body = function_of(node) if has_usable_body(node.op) else None
             if body is None:
                 return None
             made = _walk(node, body)
