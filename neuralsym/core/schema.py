@@ -81,12 +81,17 @@ def onnx_schema(name: str, domain: str = "") -> Schema:
         found = onnx.defs.get_schema(name, VERSIONS[domain], domain)
     except onnx.defs.SchemaError:
         raise BadAttribute(f"ONNX has no operator {name!r} in domain {domain!r}") from None
+    return schema_of(found)
+
+
+def schema_of(found: Any) -> Schema:
+    """A schema of the onnx package, of any version, in our form."""
     has_body = getattr(found, "has_function", False) or getattr(
         found, "has_context_dependent_function", False
     )
     return Schema(
-        name=name,
-        domain=domain,
+        name=found.name,
+        domain=found.domain,
         since=found.since_version,
         inputs=tuple(_formal(f) for f in found.inputs),
         outputs=tuple(_formal(f) for f in found.outputs),

@@ -16,6 +16,7 @@ from neuralsym.core.schema import VERSIONS, plain_attribute
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Type
 from neuralsym.engines.onnx.meaning import CHANGED
+from neuralsym.engines.onnx.older_op import is_older
 
 LOWEST = 7
 """The oldest opset that can be asked for."""
@@ -47,6 +48,8 @@ def lowest(node: Node, floor: int = 1) -> tuple[int, str]:
 
     Versions that `floor` includes are not told apart.
     """
+    if is_older(node):
+        return node.op.schema.since, ""
     domain = node.op.domain
     versions = history()[domain, node.op_type]
     good = versions[-1].since_version
@@ -76,7 +79,7 @@ def _refusal(node: Node, schema: Any, newer: Any, newest: Any) -> str:
             return f"a negative axis of {node.op_type} needs version 11"
         if schema.deprecated:
             return f"version {version} of {node.op_type} is deprecated"
-    return _attributes(node, schema, newest) or _types(node, schema)
+    return _attributes(node, schema, newest) or types_refused(node, schema)
 
 
 @cache
@@ -134,7 +137,8 @@ def _defaults(domain: str, name: str, version: int) -> dict[str, tuple[bool, Any
     return made
 
 
-def _types(node: Node, schema: Any) -> str:
+def types_refused(node: Node, schema: Any) -> str:
+    """Why a schema does not take the node's inputs and outputs; nothing when it does."""
     version = schema.since_version
     bound: dict[str, str] = {}
     given: tuple[tuple[str, tuple[Symbol | None, ...], tuple[Any, ...], int, int], ...] = (

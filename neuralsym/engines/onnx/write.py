@@ -30,6 +30,7 @@ from neuralsym.core.types import MapType, OptionalType, SequenceType, TensorType
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx import opsets
 from neuralsym.engines.onnx.choose import choose_opsets, copied_outputs
+from neuralsym.engines.onnx.lower import lowered
 from neuralsym.engines.onnx.notes import annotate, write_graph_notes, write_notes
 from neuralsym.engines.onnx.origin import describe_origin, name_in_file
 from neuralsym.errors import BadAttribute, FormatError
@@ -102,6 +103,8 @@ def draft(
             f"graph {graph.name!r} writes values back into {len(graph.updates)} variables after a "
             "run, which ONNX cannot say; give the new values as outputs and feed them again"
         )
+    if opset is not None:
+        graph = lowered(graph, opset)
     imports = choose_opsets(graph, opset)
     writer = _Writer(imports)
     head, tail = writer.main(graph)
