@@ -95,7 +95,7 @@ ADAPTERS: dict[str, tuple[tuple[int, Adapter], ...]] = {
     "Pad": ((11, settings.pads),),
     "ReduceSum": ((13, settings.axes),),
     "Reshape": ((5, settings.reshape),),
-    "Resize": ((13, resizing.resize),),
+    "Resize": ((19, resizing.resize),),  # tf2onnx goes on to write what 13 took away
     "RoiAlign": ((16, resizing.roi_align),),
     "Scan": ((9, scan.scan),),
     "Scatter": ((99, lambda old: [old.op("ScatterElements", *old.inputs, **old.attrs)]),),
