@@ -79,7 +79,7 @@ def nearest(x: Any, kind: NumberType, saturate: bool) -> Any:
     """The narrow float nearest to each element, as float64."""
     table = positive_values(kind)
     exact = np.longdouble if x.dtype.kind in "iu" else np.float64
-    size = np.abs(x.astype(exact)) if x.dtype != bool else x.astype(np.float64)
+    size = np.abs(x.astype(exact) if x.dtype.kind in "iu" else doubles(x))
     step = table[-1] - table[-2]
     middles = (table + np.append(table[1:], table[-1] + step)) / 2
     place = np.searchsorted(middles.astype(exact), size, "left")
