@@ -1,16 +1,25 @@
-"""Classical machine learning: the operators of the domain ai.onnx.ml."""
+"""Classical machine learning, its features: scaling, picking and filling in, of ai.onnx.ml.
+
+All of it is written with operators of ONNX.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from neuralsym.core import registry
+from neuralsym.core.leaves import constant
 from neuralsym.core.op import Call, Op
 from neuralsym.core.scalar import Expr, Scalar, cast, where
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.ops.base import Elementwise, bad, check_choice, check_range, check_rank, same_type
+from neuralsym.ops.base import Elementwise, bad, check_choice, check_rank, same_type
+from neuralsym.ops.expansions import converted, reshaped
 
 DOMAIN = "ai.onnx.ml"
-_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-_KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
 
 class Learned(Op, abstract=True):
@@ -19,7 +28,7 @@ class Learned(Op, abstract=True):
     domain = DOMAIN
 
 
-def _batch(call: Call) -> Size:
+def batch_of(call: Call) -> Size:
     """The number of rows; a vector is one row."""
     shape = call.shape(0)
     if shape is None:
@@ -27,21 +36,64 @@ def _batch(call: Call) -> Size:
     return shape[0] if len(shape) > 1 else 1
 
 
-def _floats(call: Call, shape: Shape | None) -> TensorType:
+def floats(shape: Shape | None) -> TensorType:
     return TensorType(NumberType.FLOAT32, shape)
 
 
-def _labels(call: Call, texts: str, numbers: str) -> tuple[NumberType, int]:
-    """The number type of class labels and how many there are."""
-    strings, ints = call.attr(texts), call.attr(numbers)
-    if strings:
-        return NumberType.STRING, len(strings)
-    return NumberType.INT64, len(ints or ())
+def _row(values: Sequence[float], x: Symbol) -> Symbol:
+    """A constant row in the type of x."""
+    return constant(np.array(values, x.dtype.numpy))
 
 
-# -- features ----------------------------------------------------------------------------------
+def _wide(x: Symbol) -> Symbol:
+    """float32 as it is, all else as float64."""
+    return converted(x, x.dtype if x.dtype is NumberType.FLOAT32 else NumberType.FLOAT64)
+
+
+def _check_row(call: Call, name: str) -> None:
+    """The attribute has one entry, or one for each feature."""
+    count, shape = len(call.attr(name) or ()), call.shape(0)
+    width = shape[-1] if shape else None
+    if count > 1 and isinstance(width, int) and count != width:
+        call.fail(f"{name} has {count} entries for {width} features", bad)
+
+
+# -- numbers -----------------------------------------------------------------------------------
 class ArrayFeatureExtractor(Learned):
-    """The columns of the last axis that the indices name."""
+    """The columns of the last axis that the indices name; those of a vector as a row.
+
+    Indices count from 0; a negative one is an error.
+    """
+
+    @classmethod
+    def infer(cls, call: Call) -> list[Type]:
+        x, picked = call.shape(0), call.shape(1)
+        count: Size = 1
+        for size in picked if picked is not None else (None,):
+            count = None if count is None or size is None else count * size
+        if x is None:
+            return [TensorType(call.dtype(0), None)]
+        if not x:
+            call.fail("X needs an axis to take features from")
+        known = call.known(1)
+        if known is not None and known.dtype != object and isinstance(x[-1], int):
+            wrong = known[(known < 0) | (known >= x[-1])]
+            if wrong.size:
+                call.fail(f"index {wrong.reshape(-1)[0]} is out of range for {x[-1]} features")
+        return [TensorType(call.dtype(0), ((1,) if len(x) == 1 else x[:-1]) + (count,))]
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        x, picked = node.inputs
+        assert x is not None and picked is not None
+        if x.tensor.rank is None:
+            return None
+        call = registry.call
+        places = reshaped(picked, -1)
+        # Gather counts negative indices from the end; here they must fail.
+        places = call("Where", call("Less", places, 0), np.int64(2**62), places)
+        made = call("Gather", x, places, axis=-1)
+        return [call("Unsqueeze", made, np.array([0]))] if x.tensor.rank == 1 else [made]
 
 
 class Binarizer(Elementwise):
@@ -55,25 +107,16 @@ class Binarizer(Elementwise):
         return where(cast(x, "float64") > threshold, 1, 0)
 
 
-class CastMap(Learned):
-    """The values of a map as a row of a tensor."""
+class FeatureVectorizer(Learned):
+    """Tensors joined along the last axis as float32, each cut or filled up to its dimension."""
 
     @classmethod
     def check(cls, call: Call) -> None:
-        check_choice(call, "cast_to", ("TO_FLOAT", "TO_STRING", "TO_INT64"))
-        check_choice(call, "map_form", ("DENSE", "SPARSE"))
-
-
-class CategoryMapper(Learned):
-    """Strings to numbers or numbers to strings, by a table."""
-
-
-class DictVectorizer(Learned):
-    """The values of a map in the order of a vocabulary."""
-
-
-class FeatureVectorizer(Learned):
-    """Tensors joined along the last axis as float32."""
+        for i in range(len(call.inputs)):
+            check_rank(call, i, 1, 2)
+        widths = call.attr("inputdimensions")
+        if widths and (len(widths) != len(call.inputs) or min(widths) < 0):
+            call.fail(f"inputdimensions={widths} does not fit {len(call.inputs)} inputs", bad)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
@@ -81,158 +124,120 @@ class FeatureVectorizer(Learned):
         total: Size = 0
         for i in range(len(call.inputs)):
             shape = call.shape(i)
-            width: Size = widths[i] if widths and i < len(widths) else None
+            width: Size = widths[i] if widths else None
             if width is None and shape:
                 width = shape[-1]
             total = None if total is None or width is None else total + width
-        return [_floats(call, (_batch(call), total))]
+        return [floats((batch_of(call), total))]
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        call, parts = registry.call, []
+        widths = node.attr("inputdimensions")
+        for i, x in enumerate(node.inputs):
+            assert x is not None
+            shape = x.tensor.shape
+            if shape is None:
+                return None
+            made = converted(x, NumberType.FLOAT32)
+            if len(shape) == 1:
+                made = call("Unsqueeze", made, np.array([0]))
+            if widths and widths[i] != shape[-1]:
+                have, axes = shape[-1], np.array([1])
+                made = call("Slice", made, np.array([0]), np.array([widths[i]]), axes)
+                if not isinstance(have, int):
+                    return None
+                fill = np.array([0, max(widths[i] - have, 0)])
+                made = call("Pad", made, fill, 0.0, axes)
+            parts.append(made)
+        return [call("Concat", *parts, axis=1)]
 
 
 class Imputer(Learned):
-    """The input with a value that stands for "missing" replaced."""
+    """The input with a value that stands for "missing" replaced, by one value for each feature."""
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        name = cls.values(call)
+        if not call.attr(name):
+            call.fail(f"{name} must be given for {call.dtype(0)}", bad)
+        _check_row(call, name)
+
+    @classmethod
+    def values(cls, call: Call | Node) -> str:
+        """The attribute with the values to put in."""
+        kind = call.inputs[0].dtype if call.inputs[0] is not None else NumberType.FLOAT32
+        return "imputed_value_floats" if kind.is_float else "imputed_value_int64s"
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         return [same_type(call)]
 
-
-class LabelEncoder(Learned):
-    """Keys to values, by a table."""
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        (x,), call = node.inputs, registry.call
+        assert x is not None
+        old = node.attr("replaced_value_float" if x.dtype.is_float else "replaced_value_int64")
+        if x.dtype.is_float and old != old:
+            missing = call("IsNaN", x)
+        elif x.dtype.is_float:
+            missing = call("Equal", x, constant(np.array(old, x.dtype.numpy)))
+        else:  # the value may be none of the type's
+            missing = call("Equal", converted(x, NumberType.INT64), np.int64(old))
+        new = _row(node.attr(cls.values(node)), x)
+        return [call("Where", missing, new, x)]
 
 
 class Normalizer(Learned):
-    """Each row divided by its largest element, its sum of magnitudes, or its length."""
+    """Each row divided by its largest element, its sum of magnitudes, or its length.
+
+    The largest element counts with its sign, as the specification's formula says; onnx's reference
+    takes the largest magnitude. A row whose divisor is zero stays.
+    """
 
     @classmethod
     def check(cls, call: Call) -> None:
         check_choice(call, "norm", ("MAX", "L1", "L2"))
+        check_rank(call, 0, 1, 2)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
-        return [_floats(call, call.shape(0))]
+        return [floats(call.shape(0))]
 
-
-class OneHotEncoder(Learned):
-    """A new last axis with a 1 at the place of the category."""
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        (x,), call = node.inputs, registry.call
+        assert x is not None
+        wide = _wide(x)
+        how = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}[node.attr("norm")]
+        if x.tensor.shape is None:
+            return None
+        if x.tensor.shape[-1] == 0:
+            return [converted(wide, NumberType.FLOAT32)]
+        divisor = call(how, wide, np.array([-1]), keepdims=1)
+        divisor = call("Where", call("Equal", divisor, 0.0), 1.0, divisor)
+        return [converted(call("Div", wide, divisor), NumberType.FLOAT32)]
 
 
 class Scaler(Learned):
     """(x - offset) * scale, for each feature."""
 
     @classmethod
-    def infer(cls, call: Call) -> list[Type]:
-        return [_floats(call, call.shape(0))]
-
-
-class ZipMap(Learned):
-    """Each row of probabilities as a map from class labels."""
-
-
-# -- models ------------------------------------------------------------------------------------
-class LinearRegressor(Learned):
-    """A matrix of coefficients applied to each row, plus intercepts."""
-
-    @classmethod
     def check(cls, call: Call) -> None:
-        check_range(call, "targets", 1, 2**31)
-        check_choice(call, "post_transform", _TRANSFORMS)
+        for name in ("offset", "scale"):
+            _check_row(call, name)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
-        return [_floats(call, (_batch(call), call.attr("targets")))]
-
-
-class Classifier(Learned, abstract=True):
-    """The likeliest label of each row, and the score of every label."""
-
-    texts, numbers = "classlabels_strings", "classlabels_ints"
+        return [floats(call.shape(0))]
 
     @classmethod
-    def check(cls, call: Call) -> None:
-        check_choice(call, "post_transform", _TRANSFORMS)
-        check_rank(call, 0, 1, 2)
-
-    @classmethod
-    def infer(cls, call: Call) -> list[Type]:
-        dtype, count = _labels(call, cls.texts, cls.numbers)
-        rows = _batch(call)
-        return [TensorType(dtype, (rows,)), _floats(call, (rows, cls.scores(call, count)))]
-
-    @classmethod
-    def scores(cls, call: Call, labels: int) -> Size:
-        """How many scores a row has."""
-        return labels or None
-
-
-class LinearClassifier(Classifier):
-    """Classes by a linear score each."""
-
-
-class SVMClassifier(Classifier):
-    """Classes by support vectors."""
-
-    @classmethod
-    def check(cls, call: Call) -> None:
-        super().check(call)
-        check_choice(call, "kernel_type", _KERNELS)
-        check_range(call, "vectors_per_class", 0)
-
-    @classmethod
-    def scores(cls, call: Call, labels: int) -> Size:
-        # Without probabilities each pair of classes has a score, where there are over two.
-        if call.attr("prob_a") or labels <= 2:
-            return labels or None
-        return None
-
-
-class SVMRegressor(Learned):
-    """A function of a row by support vectors."""
-
-    @classmethod
-    def check(cls, call: Call) -> None:
-        check_choice(call, "kernel_type", _KERNELS)
-        check_choice(call, "post_transform", _TRANSFORMS)
-        check_choice(call, "one_class", (0, 1))
-        check_range(call, "n_supports", 0, 2**31)
-
-    @classmethod
-    def infer(cls, call: Call) -> list[Type]:
-        return [_floats(call, (_batch(call), 1))]
-
-
-class TreeEnsemble(Learned):
-    """The summed, averaged, least or largest leaves of trees, for each target."""
-
-    @classmethod
-    def check(cls, call: Call) -> None:
-        check_choice(call, "aggregate_function", (0, 1, 2, 3))
-        check_choice(call, "post_transform", (0, 1, 2, 3, 4))
-        check_range(call, "n_targets", 1, 2**31)
-        nodes = len(call.attr("nodes_featureids"))
-        for name in ("nodes_truenodeids", "nodes_trueleafs", "nodes_falsenodeids"):
-            if len(call.attr(name)) != nodes:
-                call.fail(f"{name} has {len(call.attr(name))} entries for {nodes} nodes", bad)
-
-    @classmethod
-    def infer(cls, call: Call) -> list[Type]:
-        return [TensorType(call.dtype(0), (_batch(call), call.attr("n_targets")))]
-
-
-class TreeEnsembleRegressor(Learned):
-    """The form of TreeEnsemble before version 5 of the domain, for regression."""
-
-    @classmethod
-    def check(cls, call: Call) -> None:
-        check_range(call, "n_targets", 1, 2**31)
-        check_choice(call, "aggregate_function", ("AVERAGE", "SUM", "MIN", "MAX"))
-        check_choice(call, "post_transform", _TRANSFORMS)
-
-    @classmethod
-    def infer(cls, call: Call) -> list[Type]:
-        return [_floats(call, (_batch(call), call.attr("n_targets")))]
-
-
-class TreeEnsembleClassifier(Classifier):
-    """The form of TreeEnsemble before version 5 of the domain, for classes."""
-
-    numbers = "classlabels_int64s"
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        (x,), call = node.inputs, registry.call
+        assert x is not None
+        made = _wide(x)
+        if node.attr("offset"):
+            made = call("Sub", made, _row(node.attr("offset"), made))
+        if node.attr("scale"):
+            made = call("Mul", made, _row(node.attr("scale"), made))
+        return [converted(made, NumberType.FLOAT32)]

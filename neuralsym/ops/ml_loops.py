@@ -1,0 +1,167 @@
+"""Loops of classical machine learning as plain functions over arrays.
+
+The CPU engine compiles them (cpu/kernels/ml.py); everything else calls them as they stand. So they
+allocate nothing, and write to `out` and to working memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+UNKNOWN_KEY = 1
+"""The status of `find_key` when a key that must be known is not."""
+TOO_FEW_FEATURES = 2
+"""The status of `tree_scores` when a node tests a feature that the rows do not have."""
+
+
+def find_key(
+    x: Any, keys: Any, places: Any, out: Any, strict: int, worker: int, workers: int
+) -> int:
+    """The place of each value among the keys; the number of keys where it is none of them.
+
+    `keys` ascend, NaN last, and `places` are theirs in the user's order. NaN finds NaN.
+    """
+    count = keys.shape[0]
+    status = 0
+    for i in range(x.shape[0] * worker // workers, x.shape[0] * (worker + 1) // workers):
+        value = x[i]
+        low, high = 0, count
+        while low < high:
+            middle = (low + high) // 2
+            if keys[middle] < value or (value != value and keys[middle] == keys[middle]):
+                low = middle + 1
+            else:
+                high = middle
+        found = low < count and (keys[low] == value or (value != value and keys[low] != keys[low]))
+        out[i] = places[low] if found else count
+        if strict and not found:
+            status = 1
+    return status
+
+
+def tree_scores(
+    x: Any,
+    features: Any,
+    splits: Any,
+    modes: Any,
+    missing: Any,
+    children: Any,
+    member_ends: Any,
+    members: Any,
+    roots: Any,
+    vote_ends: Any,
+    vote_targets: Any,
+    vote_weights: Any,
+    out: Any,
+    aggregate: int,
+    divisor: int,
+    worker: int,
+    workers: int,
+) -> int:
+    """The leaves' votes of each row, aggregated for each target; see `ml_parts.TreeScores`."""
+    rows, width, targets = x.shape[0], x.shape[1], out.shape[1]
+    for node in range(features.shape[0]):
+        if features[node] >= width:
+            return 2
+    for row in range(rows * worker // workers, rows * (worker + 1) // workers):
+        for target in range(targets):
+            out[row, target] = math.nan if aggregate else 0.0
+        for tree in range(roots.shape[0]):
+            at = roots[tree]
+            while at >= 0:
+                value = x[row, features[at]]
+                mode = modes[at]
+                if value != value:
+                    taken = missing[at] != 0
+                elif mode == 0:
+                    taken = value <= splits[at]
+                elif mode == 1:
+                    taken = value < splits[at]
+                elif mode == 2:
+                    taken = value >= splits[at]
+                elif mode == 3:
+                    taken = value > splits[at]
+                elif mode == 4:
+                    taken = value == splits[at]
+                elif mode == 5:
+                    taken = value != splits[at]
+                else:
+                    taken = False
+                    for member in range(member_ends[at], member_ends[at + 1]):
+                        if members[member] == value:
+                            taken = True
+                            break
+                at = children[at, 0] if taken else children[at, 1]
+            leaf = -1 - at
+            for vote in range(vote_ends[leaf], vote_ends[leaf + 1]):
+                target, weight = vote_targets[vote], vote_weights[vote]
+                before = out[row, target]
+                if aggregate == 0:
+                    out[row, target] = before + weight
+                elif before != before or (weight < before) == (aggregate == 1):
+                    out[row, target] = weight
+        for target in range(targets):
+            # A target that no leaf votes for stays at zero.
+            if out[row, target] != out[row, target] and aggregate:
+                out[row, target] = 0.0
+            out[row, target] /= divisor
+    return 0
+
+
+def pair_probabilities(
+    scores: Any,
+    slopes: Any,
+    offsets: Any,
+    pairs: Any,
+    change: Any,
+    out: Any,
+    worker: int,
+    workers: int,
+) -> None:
+    """Class probabilities from the decision values of all pairs (see `ml_parts`).
+
+    Minimises the sum over pairs of (r_ji p_i - r_ij p_j)^2 under sum p = 1, one p after another.
+    `pairs` [rows, k, k] and `change` [rows, k] are working memory.
+    """
+    rows, k = out.shape
+    for row in range(rows * worker // workers, rows * (worker + 1) // workers):
+        r, product = pairs[row], change[row]
+        pair = 0
+        for i in range(k):
+            out[row, i] = 1.0 / k
+            for j in range(i + 1, k):
+                value = scores[row, pair] * slopes[pair] + offsets[pair]
+                power = math.exp(-abs(value))
+                likely = power / (1.0 + power) if value > 0 else 1.0 / (1.0 + power)
+                likely = min(max(likely, 1e-7), 1.0 - 1e-7)
+                r[i, j], r[j, i] = likely, 1.0 - likely
+                pair += 1
+        for _ in range(max(100, k)):
+            # Q p with Q_tt = sum_j r_jt^2 and Q_tj = -r_jt r_tj, and p' Q p.
+            total = 0.0
+            for t in range(k):
+                value = 0.0
+                for j in range(k):
+                    if j != t:
+                        value += r[j, t] * (r[j, t] * out[row, t] - r[t, j] * out[row, j])
+                product[t] = value
+                total += value * out[row, t]
+            worst = 0.0
+            for t in range(k):
+                worst = max(worst, abs(product[t] - total))
+            if worst < 0.005 / k:
+                break
+            for t in range(k):
+                diagonal = 0.0
+                for j in range(k):
+                    if j != t:
+                        diagonal += r[j, t] * r[j, t]
+                step = (total - product[t]) / diagonal
+                out[row, t] += step
+                scale = 1.0 + step
+                total = (total + step * (step * diagonal + 2.0 * product[t])) / (scale * scale)
+                for j in range(k):
+                    entry = diagonal if j == t else -r[j, t] * r[t, j]
+                    product[j] = (product[j] + step * entry) / scale
+                    out[row, j] /= scale
