@@ -162,6 +162,7 @@ class GatherElements(Movement):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
+        check_places(call)
         return typed(call, call.shape(1))
 
 
@@ -208,6 +209,7 @@ class ScatterElements(Movement):
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
         indices, updates = call.shape(1), call.shape(2)
+        check_places(call)
         if indices is not None and updates is not None:
             for i, (a, b) in enumerate(zip(indices, updates, strict=True)):
                 merged(call, a, b, f"indices and updates, axis {i}")
@@ -268,6 +270,20 @@ class TensorScatter(Movement):
 
 
 # -- what they share ---------------------------------------------------------------------------
+def check_places(call: Call) -> None:
+    """Indices of elements lie within the data on all axes but the one that they index."""
+    x, indices = call.shape(0), call.shape(1)
+    if x is None or indices is None:
+        return
+    axis = call.attr("axis") % len(x)
+    for i, (size, count) in enumerate(zip(x, indices, strict=True)):
+        if i != axis and isinstance(size, int) and isinstance(count, int) and count > size:
+            call.fail(
+                f"indices have {count} entries on axis {i}, data only {size}: they may have more "
+                f"only on axis {axis}, which they index"
+            )
+
+
 def check_same_rank(call: Call, first: int, second: int) -> None:
     """Two inputs have the same number of axes, as far as that is known."""
     a, b = call.shape(first), call.shape(second)

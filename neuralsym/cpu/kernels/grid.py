@@ -196,7 +196,7 @@ class AffineGrid(Kernel):
         if 0 in (n, *space):
             return []
         sides = [
-            Side(theta, theta.dtype.value, sizes.shape(theta)),
+            Side(theta, theta.dtype.value, (n, axes, axes + 1)),
             Side(y, y.dtype.value, (n, prod(space), axes), "out"),
             Side(np.array(space, np.int64), "int64", (axes,)),
         ]

@@ -14,7 +14,9 @@ from neuralsym.cpu.kernels.scatter_loop import (
     GatherElementsLoop,
     ScatterElementsLoop,
     ScatterNDLoop,
+    check_places,
 )
+from neuralsym.cpu.kernels.units import check_count
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
 from neuralsym.cpu.templates.indexed import (
@@ -27,6 +29,7 @@ from neuralsym.cpu.templates.indexed import (
 )
 from neuralsym.cpu.templates.lanes import COMPUTED
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch
 
 TRUTH: dict[Combine, Combine] = {"add": "max", "mul": "min"}
 INDICES = (NumberType.INT32, NumberType.INT64)
@@ -108,6 +111,15 @@ class Tuples(Indexed):
         ).reshape(-1)
         size = prod(shape[batch + length :]) * data.dtype.itemsize
         batches, count = prod(places[:batch]), prod(places[batch:-1])
+        if places[:batch] != shape[:batch]:
+            raise ShapeMismatch(
+                f"{step.describe()}: data {list(shape)} and indices {list(places)} differ on the "
+                f"first {batch} axes, which are their batch"
+            )
+        if self.scatters:
+            updates = step.inputs[2]
+            assert updates is not None
+            check_count(step, sizes, updates, count * prod(shape[length:]))
         rows = self.before(step, sizes)
         if batches * count * size:
             jump = prod(shape[batch:]) * data.dtype.itemsize
@@ -144,6 +156,11 @@ class Elements(Indexed):
         rows = self.before(step, sizes)
         if 0 in places:
             return rows
+        check_places(step, shape, places, axis)
+        if self.scatters:
+            updates = step.inputs[2]
+            assert updates is not None
+            check_count(step, sizes, updates, prod(places))
         ours = list(row_strides(shape, data.dtype.itemsize))
         stride, ours[axis] = ours[axis], 0
         missing = DEPTH - len(places)
@@ -197,6 +214,7 @@ class OneHot(Kernel):
         assert indices is not None and values is not None
         shape = sizes.shape(y)
         axis = step.attr("axis") % len(shape)
+        check_count(step, sizes, values, 2)
         off = View(values, 0, (0,) * len(shape))
         rows = copy_rows(self.target, view(y, shape), off, shape, sizes.workers)
         if rows:

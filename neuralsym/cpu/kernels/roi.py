@@ -41,12 +41,12 @@ class RoiAlign(Kernel):
         assert x is not None and boxes is not None and places is not None
         if 0 in sizes.shape(y):
             return []
-        kind = x.dtype.value
+        kind, count = x.dtype.value, sizes.shape(y)[0]
         weights = step.scratch["weights"].buffer
         sides = [
             Side(x, kind, sizes.shape(x)),
-            Side(boxes, kind, sizes.shape(boxes)),
-            Side(places, "int64", sizes.shape(places)),
+            Side(boxes, kind, (count, 4)),
+            Side(places, "int64", (count,)),
             Side(y, kind, sizes.shape(y), "out"),
             Side(weights, "float64", (sizes.workers, _room(step, sizes)), "out"),
         ]
@@ -240,7 +240,7 @@ class MaxRoiPool(Kernel):
         kind = x.dtype.value
         sides = [
             Side(x, kind, sizes.shape(x)),
-            Side(boxes, kind, sizes.shape(boxes)),
+            Side(boxes, kind, (sizes.shape(y)[0], 5)),
             Side(y, kind, sizes.shape(y), "out"),
         ]
         loop = _max_pool(decoder(x.dtype))

@@ -26,6 +26,7 @@ from neuralsym.cpu.kernels.units import (
 from neuralsym.cpu.library import Kernel
 from neuralsym.cpu.program import Buffer, Row, Sizes, Step, row_strides
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ShapeMismatch
 
 
 class Loop(Kernel):
@@ -73,6 +74,7 @@ class ElementsLoop(Loop):
         if 0 in places:
             return rows
         axis = step.attr("axis") % len(shape)
+        check_places(step, shape, places, axis)
         strides = list(row_strides(shape, 1))
         limit, stride = shape[axis], strides[axis]
         strides[axis] = 0
@@ -91,6 +93,16 @@ class ElementsLoop(Loop):
             typed_row(step, sizes, loop, sides, [limit, stride], name="elements", serial=True)
         )
         return rows
+
+
+def check_places(step: Step, shape: Sequence[int], places: Sequence[int], axis: int) -> None:
+    """ShapeMismatch if indices go beyond the data on another axis than their own."""
+    for i, (size, count) in enumerate(zip(shape, places, strict=True)):
+        if i != axis and count > size:
+            raise ShapeMismatch(
+                f"{step.describe()}: indices have {count} entries on axis {i}, the data only "
+                f"{size}; they may have more only on axis {axis}, which they index"
+            )
 
 
 class GatherElementsLoop(ElementsLoop):

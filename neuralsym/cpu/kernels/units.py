@@ -79,14 +79,18 @@ def typed_row(
 def _check_size(step: Step, sizes: Sizes, side: Side) -> None:
     """Sizes that go by different names may differ in a run; no loop may read beyond its input."""
     buffer = side.place
-    if not isinstance(buffer, Buffer) or buffer not in step.inputs or 0 in side.shape:
-        return
+    if isinstance(buffer, Buffer) and buffer in step.inputs and 0 not in side.shape:
+        itemsize = ArrayOperand(side.kind, 0).itemsize
+        check_count(step, sizes, buffer, prod(side.shape) * itemsize // buffer.dtype.itemsize)
+
+
+def check_count(step: Step, sizes: Sizes, buffer: Buffer, count: int) -> None:
+    """ShapeMismatch if an input of the step has not that many elements in this run."""
     given = sizes.shape(buffer)
-    itemsize = ArrayOperand(side.kind, 0).itemsize
-    if prod(given) * buffer.dtype.itemsize != prod(side.shape) * itemsize:
+    if prod(given) != count:
         raise ShapeMismatch(
             f"{step.describe()}: {buffer.name} is {list(given)} here, which does not fit the other "
-            f"inputs: {prod(side.shape) * itemsize // buffer.dtype.itemsize} elements are needed"
+            f"inputs: {count} elements are needed"
         )
 
 
