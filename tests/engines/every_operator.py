@@ -208,7 +208,7 @@ def resize(v: int) -> One:
     scales = np.array([1, 1, 2, 0.6], F)
     if v < 11:
         return One([IMAGE, scales], {"mode": "nearest"}, 1, [1])
-    attrs = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    attrs = {"coordinate_transformation_mode": "half_pixel", "mode": "linear"}
     if v < 13:
         return One([IMAGE, EMPTY, EMPTY, ints(1, 2, 7, 3)], attrs, 1, [1, 2, 3])
     return One([IMAGE, None, scales], attrs, 1, [2])

@@ -96,8 +96,36 @@ def _broadcasts(node: Node) -> str:
     return "" if len(shapes) == 1 and None not in shapes else "brought broadcasting"
 
 
-def _same_padding(node: Node) -> str:
-    return "changed the padding of SAME" if "SAME" in (node.attr("auto_pad") or "") else ""
+def _from_the_end(index: int) -> Change:
+    """From 11 on an index may count from the end; one that nobody knows is taken to be plain."""
+
+    def change(node: Node) -> str:
+        symbol = node.inputs[index]
+        value = None if symbol is None else symbol.known
+        if value is None or value.dtype == object or not (value < 0).any():
+            return ""
+        return "brought indices that count from the end"
+
+    return change
+
+
+def _one_hot(node: Node) -> str:
+    """What was of no class before 11 counts from the end since."""
+    symbol = node.inputs[0]
+    assert symbol is not None
+    value = symbol.known
+    unsigned = symbol.dtype.is_integer and symbol.dtype.startswith("u")
+    plain = value is not None and value.dtype != object and bool((value >= 0).all())
+    return "" if unsigned or plain else "brought indices that count from the end"
+
+
+def _infinite(node: Node) -> str:
+    """Infinity is the largest number of these types since 24, NaN before."""
+    kind = node.outputs[0].dtype
+    symbol = node.inputs[0]
+    assert symbol is not None
+    concerned = kind in ("float8e4m3fnuz", "float8e5m2fnuz") and symbol.dtype.is_float
+    return "made infinity a number of this type" if concerned and node.attr("saturate") else ""
 
 
 def _mask(node: Node) -> str:
@@ -108,11 +136,13 @@ CHANGED: dict[tuple[str, int], Change] = {
     ("AveragePool", 22): _ceil,
     ("LpPool", 22): _ceil,
     ("MaxPool", 22): _ceil,
-    ("ConvTranspose", 11): _same_padding,
+    ("Cast", 24): _infinite,
+    ("CastLike", 24): _infinite,
     ("DFT", 20): _always("made axis an input with another default"),
     ("DequantizeLinear", 13): _per_axis,
     ("QuantizeLinear", 13): _per_axis,
     ("Dropout", 10): _mask,
+    ("Gather", 11): _from_the_end(1),
     ("GridSample", 20): _grid,
     ("GroupNormalization", 21): _always("has a scale for each channel, lower ones for each group"),
     ("Hardmax", 13): _coerced,
@@ -123,6 +153,7 @@ CHANGED: dict[tuple[str, int], Change] = {
     ("Min", 8): _broadcasts,
     ("Sum", 8): _broadcasts,
     ("Mod", 28): _mod,
+    ("OneHot", 11): _one_hot,
     ("Pad", 19): _mode("mode", "wrap"),
     ("Resize", 11): _always("computes coordinates in another way"),
     ("Resize", 19): _mode("coordinate_transformation_mode", "half_pixel_symmetric"),

@@ -186,3 +186,63 @@ def triangle(t: Target) -> Sequence[Symbol] | None:
     kept = np.triu(ones, k) if t.attr("upper") else np.tril(ones, k)
     zero = Tensor.of(np.zeros((), t.x.dtype.numpy), t.x.dtype)
     return [t.op("Where", constant(kept), t.x, constant(zero))]
+
+
+def or_equal(t: Target) -> Sequence[Symbol]:
+    strict = "Greater" if t.name == "GreaterOrEqual" else "Less"
+    return [t.op("Or", *(t.op(name, t.x, t.input(1)) for name in (strict, "Equal")))]
+
+
+def rounded(t: Target) -> Sequence[Symbol]:
+    """To the nearest integer, halves to even ones, by what lies above the floor."""
+    x, half = t.x, like(t.x, 0.5)
+    floor = t.op("Floor", x)
+    above, middle = t.op("Sub", x, floor), t.op("Mul", floor, half)
+    odd = t.op("Not", t.op("Equal", t.op("Floor", middle), middle))
+    tie = t.op("And", t.op("Equal", above, half), odd)
+    up = t.op("Or", t.op("Greater", above, half), tie)
+    return [t.op("Add", floor, t.cast(up, x.dtype))]
+
+
+def sign(t: Target) -> Sequence[Symbol] | None:
+    """Before 9: what is above zero less what is below, and NaN stays itself."""
+    if not t.x.dtype.is_float:
+        return None
+    x, zero = t.x, like(t.x, 0)
+    above, below = (t.cast(t.op(n, x, zero), x.dtype) for n in ("Greater", "Less"))
+    return [t.op("Where", t.op("IsNaN", x), x, t.op("Sub", above, below))]
+
+
+def quantize(t: Target) -> Sequence[Symbol] | None:
+    """A scale for each channel, before 13: by the formula."""
+    whole = _whole_numbers(t, t.node.outputs[0].dtype)
+    if t.opset < 10 or whole is None or t.input(1).rank != 1 or t.attr("block_size"):
+        return None
+    x, wide = t.x, NumberType.FLOAT32
+    scale = _for_channels(t, t.cast(t.input(1), wide))
+    made = t.op("Round", t.op("Div", t.cast(x, wide), scale))
+    if t.has(2):
+        made = t.op("Add", made, _for_channels(t, t.cast(t.input(2), wide)))
+    low, high = (like(made, v) for v in (whole.min, whole.max))
+    return [t.cast(t.op("Clip", made, low, high), t.node.outputs[0].dtype)]
+
+
+def dequantize(t: Target) -> Sequence[Symbol] | None:
+    if t.input(1).rank != 1 or t.attr("block_size") or not t.x.dtype.is_integer:
+        return None
+    kind = t.node.outputs[0].dtype
+    x = t.cast(t.x, kind)
+    if t.has(2):
+        x = t.op("Sub", x, _for_channels(t, t.cast(t.input(2), kind)))
+    return [t.op("Mul", x, _for_channels(t, t.cast(t.input(1), kind)))]
+
+
+def _whole_numbers(t: Target, kind: NumberType) -> np.iinfo[np.int8] | None:
+    return np.iinfo(kind.numpy) if kind in ("int8", "uint8") else None
+
+
+def _for_channels(t: Target, row: Symbol) -> Symbol:
+    """A vector along the axis of channels."""
+    rank = t.rank()
+    axis = t.axis(t.attr("axis"), rank)
+    return t.op("Reshape", row, ints([-1, *[1] * (rank - 1 - axis)]))

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from neuralsym.core.leaves import constant
+from neuralsym.core.leaves import constant, is_stored, stored
+from neuralsym.core.op import KNOWN_LIMIT
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.lower.target import Cannot, Target, ints, like, plain
+from neuralsym.engines.onnx.lower.target import Target, ints, like, plain
+from neuralsym.errors import NeuralsymError
+from neuralsym.ops.evaluate import evaluate
 
 _OF_NO_AXES = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log"}
 
@@ -261,11 +264,33 @@ def gemm(t: Target) -> Sequence[Symbol] | None:
     return None if t.has(2) else t.again(t.x, t.input(1), like(t.x, [0]))
 
 
-def windows(t: Target) -> Sequence[Symbol] | None:
-    """What is known while building needs no operator."""
-    value = t.node.outputs[0].known
-    if value is None or value.dtype == object:
-        raise Cannot(f"there is no {t.name}")
-    kind = t.node.outputs[0].tensor
-    assert isinstance(kind, TensorType)
-    return [constant(Tensor.of(value.astype(kind.dtype.numpy), kind.dtype))]
+def scatter(t: Target) -> Sequence[Symbol] | None:
+    """ScatterElements was called Scatter in 9 and 10."""
+    if t.attr("reduction") != "none":
+        t.refuse("it has no reduction")
+    axis = t.axis(t.attr("axis"), t.rank() if t.attr("axis") < 0 else 0)
+    return t.older(*t.node.inputs, op="Scatter", axis=axis)
+
+
+def folded(t: Target) -> Sequence[Symbol] | None:
+    """What follows from constants alone needs no operator."""
+    if t.node.captures or not t.node.op.deterministic or t.node.op.body_attributes:
+        return None
+    values: list[Any] = [s.known for s in t.node.outputs]
+    if any(v is None or v.dtype == object for v in values):
+        given = [s for s in t.node.inputs if s is not None]
+        if not given or not all(is_stored(s) and stored(s).size <= KNOWN_LIMIT for s in given):
+            return None
+        try:
+            inputs = [None if s is None else stored(s).value for s in t.node.inputs]
+            values = list(evaluate(t.node, inputs))
+        except NeuralsymError:
+            return None
+    kinds = [s.type for s in t.node.outputs]
+    if not all(isinstance(k, TensorType) for k in kinds):
+        return None
+    return [
+        constant(Tensor.of(np.asarray(v, k.dtype.numpy), k.dtype))
+        for v, k in zip(values, kinds, strict=True)
+        if isinstance(k, TensorType)
+    ]
