@@ -116,9 +116,17 @@ class LinearAttention(Contraction):
         check_choice(call, "update_rule", rules)
         for name in ("q_num_heads", "kv_num_heads", "chunk_size"):
             check_range(call, name, 1, _MOST_HEADS)
-        for i in range(3):
-            check_rank(call, i, 3, 3)
+        for i in (0, 1, 2, 4, 5):
+            if call.has(i):
+                check_rank(call, i, 3, 3)
+        if call.has(3):
+            check_rank(call, 3, 4, 4)
         _check_groups(call, call.attr("q_num_heads"), call.attr("kv_num_heads"))
+        rule = call.attr("update_rule")
+        for i, name, word in ((4, "decay", "gated"), (5, "beta", "delta")):
+            if call.has(i) != (word in rule):
+                needs = f"has no {name}" if call.has(i) else f"needs {name}"
+                call.fail(f"update_rule={rule!r} {needs}", bad)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
@@ -129,6 +137,13 @@ class LinearAttention(Contraction):
         batch, length = (None, None) if q is None else (q[0], q[1])
         if q is not None:
             _share(call, q[2], q_heads, "query")
+        gates = call.shape(4) if call.has(4) else None
+        if gates is not None and isinstance(gates[2], int) and gates[2] != kv_heads:
+            _share(call, gates[2], kv_heads, "decay")
+            merged(call, gates[2] // kv_heads, size, "decays of a head and key size")
+        rates = call.shape(5) if call.has(5) else None
+        if rates is not None and isinstance(rates[2], int) and rates[2] not in (1, kv_heads):
+            call.fail(f"beta has {rates[2]} columns, which is neither 1 nor {kv_heads} heads")
         wide = None if v_size is None else v_size * q_heads
         state = call.dtype(3) if call.has(3) else call.dtype(0)
         return [

@@ -43,6 +43,7 @@ MODULES = (
     "ml",
     "quantize",
     "complex",
+    "attention_state",
     "signal",
     "signal_windows",
     "deferred",
