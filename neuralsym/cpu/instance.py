@@ -296,7 +296,8 @@ class Instance:
             raise cause  # KeyboardInterrupt and its kin
         kernel = step.kernel.name if step.kernel else ""
         meaning = step.kernel.failures.get(failure.status) if step.kernel else None
-        reason = f": {cause or meaning}" if cause or meaning else f" (status {failure.status})"
+        said = _without_place(str(cause), step) if cause else meaning
+        reason = f": {said}" if said else f" (status {failure.status})"
         raise ExecutionError(
             f"{step.describe()} failed in kernel {kernel!r}{reason}{at_line(step.where)}"
         ) from cause
@@ -420,3 +421,12 @@ class Instance:
 
     def __reduce__(self) -> str:
         raise TypeError("an instance is a run's memory and code: it is never pickled")
+
+
+def _without_place(text: str, step: Step) -> str:
+    """What a step's error says besides the operator and the user's line, which are said already."""
+    text = text.removesuffix(at_line(step.where))
+    for name in (step.describe(), step.op.__name__):
+        if text.startswith(name):
+            return text[len(name) :].removeprefix(":").lstrip()
+    return text

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from neuralsym.core.body import common_type
 from neuralsym.core.op import Call
 from neuralsym.core.symbol import Node
 from neuralsym.core.types import OptionalType, SequenceType, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.errors import TypeMismatch
+from neuralsym.errors import ExecutionError, TypeMismatch, at_line
 from neuralsym.ops.base import SequenceOp, bad, check_axis, check_choice
 from neuralsym.ops.generator import dtype_attribute
 
@@ -51,6 +53,10 @@ class SequenceConstruct(SequenceOp):
     def infer(cls, call: Call) -> list[Type]:
         return [SequenceType(_common(call, [call.type(i) for i in range(len(call.inputs))]))]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        return [list(values)]
+
 
 class SequenceAt(SequenceOp):
     """The element at a position; negative ones count from the end."""
@@ -58,6 +64,11 @@ class SequenceAt(SequenceOp):
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         return [_element(call)]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        elements, position = values
+        return [elements[_place(node, position, len(elements) - 1, len(elements))]]
 
 
 class SequenceInsert(SequenceOp):
@@ -70,6 +81,14 @@ class SequenceInsert(SequenceOp):
         empty = call.input(0).node.op is SequenceEmpty
         return [SequenceType(tensor if empty else both)]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        elements, tensor, *given = values
+        position = given[0] if given else None
+        count = len(elements)
+        at = count if position is None else _place(node, position, count, count)
+        return [[*elements[:at], tensor, *elements[at:]]]
+
 
 class SequenceErase(SequenceOp):
     """The sequence without one element, the last unless a position is given."""
@@ -78,6 +97,13 @@ class SequenceErase(SequenceOp):
     def infer(cls, call: Call) -> list[Type]:
         return [SequenceType(_element(call))]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        elements, *given = values
+        position = -1 if not given or given[0] is None else given[0]
+        at = _place(node, position, len(elements) - 1, len(elements))
+        return [[*elements[:at], *elements[at + 1 :]]]
+
 
 class SequenceLength(SequenceOp):
     """The number of elements, as an int64 scalar."""
@@ -85,6 +111,10 @@ class SequenceLength(SequenceOp):
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         return [_INDEX]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        return [np.array(len(values[0]), np.int64)]
 
 
 class SplitToSequence(SequenceOp):
@@ -120,6 +150,24 @@ class SplitToSequence(SequenceOp):
         shape = (*before, *after) if dropped else (*before, piece, *after)
         return [SequenceType(TensorType(x.dtype, shape))]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        x, axis = values[0], node.attr("axis")
+        whole = x.shape[axis]
+        if len(values) < 2 or values[1] is None:
+            pieces = np.split(x, whole, axis) if whole else []
+            return [pieces if node.attr("keepdims") else [p.squeeze(axis) for p in pieces]]
+        sizes = np.asarray(values[1])
+        if sizes.ndim == 0 and sizes < 1:
+            _fail(node, f"pieces of {sizes} entries are asked for; 1 or more are needed")
+        if sizes.ndim == 0:
+            ends = np.arange(int(sizes), whole, int(sizes))
+        elif (sizes < 0).any() or sizes.sum() != whole:
+            _fail(node, f"split={sizes.tolist()} does not sum to the {whole} entries of the axis")
+        else:
+            ends = sizes.cumsum()[:-1]
+        return [np.split(x, ends, axis)]
+
 
 class ConcatFromSequence(SequenceOp):
     """The elements of a sequence joined along an axis, or stacked along a new one."""
@@ -138,6 +186,23 @@ class ConcatFromSequence(SequenceOp):
             return [TensorType(element.dtype)]
         rest = element.shape[:axis], element.shape[axis if new else axis + 1 :]
         return [TensorType(element.dtype, (*rest[0], None, *rest[1]))]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        elements, axis = values[0], node.attr("axis")
+        if not elements:
+            _fail(node, "the sequence is empty; one element or more are needed")
+        new = bool(node.attr("new_axis"))
+        rank = elements[0].ndim + new
+        if not -rank <= axis < rank:
+            _fail(node, f"axis={axis} is out of range for {rank} axes")
+        axis %= rank
+        kept = {e.shape if new else (*e.shape[:axis], *e.shape[axis + 1 :]) for e in elements}
+        if len(kept) > 1 or len({e.ndim for e in elements}) > 1:
+            shapes = ", ".join(str(list(s)) for s in dict.fromkeys(e.shape for e in elements))
+            where = "be equal" if new else f"differ on axis {axis} alone"
+            _fail(node, f"the elements have the shapes {shapes}, which must {where}")
+        return [np.stack(elements, axis) if new else np.concatenate(elements, axis)]
 
 
 # -- optionals ---------------------------------------------------------------------------------
@@ -165,6 +230,10 @@ class OptionalHasElement(SequenceOp):
     def infer(cls, call: Call) -> list[Type]:
         return [TensorType(NumberType.BOOL, ())]
 
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        return [np.array(bool(values) and values[0] is not None)]
+
 
 class OptionalGetElement(SequenceOp):
     """The value that an optional holds."""
@@ -173,3 +242,23 @@ class OptionalGetElement(SequenceOp):
     def infer(cls, call: Call) -> list[Type]:
         type_ = call.input(0).type
         return [type_.element if isinstance(type_, OptionalType) else type_]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        if values[0] is None:
+            _fail(node, "the optional holds no value; ops.optional_has_element asks first")
+        return [values[0]]
+
+
+# -- at the run --------------------------------------------------------------------------------
+def _place(node: Node, position: Any, last: int, count: int) -> int:
+    """A position in a sequence of `count`, counted from the front; at most `last`."""
+    given = int(np.asarray(position).reshape(-1)[0])
+    if not -count <= given <= last:
+        allowed = f"{-count} to {last}" if count or not last else "none"
+        _fail(node, f"position {given} in a sequence of {count}: allowed are {allowed}")
+    return given + count if given < 0 else given
+
+
+def _fail(node: Node, reason: str) -> NoReturn:
+    raise ExecutionError(f"{node.describe()}: {reason}{at_line(node.where)}")

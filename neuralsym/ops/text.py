@@ -1,11 +1,19 @@
-"""Strings: joining, splitting, matching and normalising them, and counting n-grams."""
+"""Strings: joining, splitting, matching and normalising them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.ops.base import Elementwise, Text, check_choice, check_range, check_rank
+from neuralsym.errors import ExecutionError, at_line
+from neuralsym.ops.base import Elementwise, Text, check_choice, check_rank
 
 
 class StringConcat(Elementwise):
@@ -18,6 +26,19 @@ class RegexFullMatch(Text):
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
         return [TensorType(NumberType.BOOL, call.shape(0))]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        pattern = node.attr("pattern") or ""
+        try:
+            matches = re.compile(pattern).fullmatch
+        except re.error as error:
+            raise ExecutionError(
+                f"{node.describe()}: the pattern {pattern!r} is no regular expression that can be "
+                f"run: {error}{at_line(node.where)}"
+            ) from None
+        found = [matches(text) is not None for text in values[0].reshape(-1).tolist()]
+        return [np.array(found, np.bool_).reshape(values[0].shape)]
 
 
 class StringSplit(Text):
@@ -46,22 +67,3 @@ class StringNormalizer(Text):
         shape = call.shape(0)
         left = None if shape is None else (None,) if len(shape) == 1 else (1, None)
         return [TensorType(NumberType.STRING, left)]
-
-
-class TfIdfVectorizer(Text):
-    """Counts or weights of the n-grams of a vocabulary in each row."""
-
-    @classmethod
-    def check(cls, call: Call) -> None:
-        check_choice(call, "mode", ("TF", "IDF", "TFIDF"))
-        for name in ("min_gram_length", "max_gram_length"):
-            check_range(call, name, 1)
-        check_range(call, "max_skip_count", 0)
-        check_range(call, "ngram_indexes", 0, 2**31 - 1)
-
-    @classmethod
-    def infer(cls, call: Call) -> list[Type]:
-        shape = call.shape(0)
-        width = max(call.attr("ngram_indexes"), default=-1) + 1
-        out = None if shape is None else (*shape[:-1], width)
-        return [TensorType(NumberType.FLOAT32, out)]
