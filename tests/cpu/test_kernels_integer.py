@@ -186,7 +186,7 @@ def test_qlinear_matmul_with_scales_of_each_type(scale):
 
 @pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"])
 def test_qlinear_matmul_of_float8(kind):
-    """The product of the values, as the formula has it; onnx's evaluator takes them for integers."""
+    """The product of the values, which onnx's evaluator takes for integers."""
     dtype = getattr(ml_dtypes, kind)
     rng = np.random.default_rng(4)
     a, b = (rng.normal(size=s).astype(dtype) for s in ((3, 8), (8, 5)))
