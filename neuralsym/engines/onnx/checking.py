@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import onnx.checker
-from onnx import TensorProto, ValueInfoProto
+from onnx import GraphProto, TensorProto, ValueInfoProto
 from onnx.shape_inference import InferenceError
 
 from neuralsym.core.op import KNOWN_LIMIT
 from neuralsym.core.tensor import Tensor
 from neuralsym.engines.onnx.write import Draft, tensor_proto
 from neuralsym.errors import FormatError
+from neuralsym.ops.functions import FROM_FILES
+
+APART = "com.microsoft"
+"""Where the checker finds what files hold in the domain of ONNX though ONNX does not have it."""
 
 
 def check_draft(draft: Draft) -> None:
@@ -43,10 +47,25 @@ def check_draft(draft: Draft) -> None:
             for dim in dims:
                 value.type.tensor_type.shape.dim.add(dim_value=dim)
     model.graph.initializer.extend(small)
+    if _set_apart(model.graph) and all(i.domain != APART for i in model.opset_import):
+        model.opset_import.add(domain=APART, version=1)
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, InferenceError) as error:
         raise FormatError(f"onnx's checker refuses what would be written: {error}") from error
+
+
+def _set_apart(graph: GraphProto) -> bool:
+    """Move operators that are not ONNX's out of its domain, where the checker would refuse them."""
+    found = False
+    for node in graph.node:
+        if not node.domain and node.op_type in FROM_FILES:
+            node.domain = APART
+            found = True
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                found = _set_apart(body) or found
+    return found
 
 
 def _is_rankless(value: ValueInfoProto) -> bool:

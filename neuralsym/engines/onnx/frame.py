@@ -60,7 +60,7 @@ class Bound(NamedTuple):
 class Frame:
     """One graph under construction.
 
-    `outer` is the frame around a body. `bound` are the attributes of the call whose function
+    `outer` is the frame around a body, `caller` that of a function's call. `bound` are the attributes of the call whose function
     this is; `prefix` is put before its inner names.
     """
 
@@ -78,6 +78,7 @@ class Frame:
         self.imports = imports
         self.nodes = nodes
         self.outer = outer
+        self.caller: Frame | None = None
         self.bound: Mapping[str, Bound] = bound or {}
         if outer is not None:
             self.bound = outer.bound
@@ -278,7 +279,8 @@ class Frame:
         user: str,
     ) -> Sequence[Symbol]:
         """The outputs of an operator that is not ONNX's: one of ours, or one kept as it came."""
-        if domain in VERSIONS:
+        op = OPS.get((domain, proto.op_type))
+        if op is None and domain in VERSIONS:
             names = [n for d, n in history() if d == domain]
             there = f" of domain {domain!r}" if domain else ""
             raise FormatError(
@@ -290,7 +292,6 @@ class Frame:
                 f"{self.label}: {user} is of domain {domain!r}, whose operators are neuralsym's "
                 "own inner ones, which no file holds"
             )
-        op = OPS.get((domain, proto.op_type))
         if op is None:
             return custom_node(self, domain, proto, inputs, where)
         attrs, captures = self.attributes(proto, inputs)
@@ -391,8 +392,7 @@ class Frame:
         own: list[dict[Symbol, Symbol]] = []
         for _, _, home, frame, _, outputs in made:
             found = {
-                symbol if home is self else self.lifted(symbol): symbol
-                for symbol in frame.captured(outputs)
+                self.lifted(symbol, home): symbol for symbol in frame.captured(outputs)
             }
             own.append(found)
             captures.update(found)
@@ -410,9 +410,14 @@ class Frame:
                 bound = self.bound[attribute.ref_attr_name]
                 yield attribute.name, bound.attribute, bound.home
 
-    def lifted(self, symbol: Symbol) -> Symbol:
-        """What stands here for a symbol of the graph that the outermost of these frames is in."""
-        return symbol if self.outer is None else self.parameter(self.outer.lifted(symbol))
+    def lifted(self, symbol: Symbol, home: Frame) -> Symbol:
+        """What stands here for a symbol of a frame that this one lies in."""
+        if self is home:
+            return symbol
+        if self.outer is not None:
+            return self.parameter(self.outer.lifted(symbol, home))
+        assert self.caller is not None
+        return self.caller.lifted(symbol, home)
 
     def body(
         self, graph: GraphProto, types: Sequence[Type | None]
@@ -444,7 +449,9 @@ class Frame:
         prefix: str,
     ) -> Frame:
         """The frame of a function that a node of this graph calls."""
-        return Frame(self.reader, imports, nodes, None, bound, prefix)
+        made = Frame(self.reader, imports, nodes, None, bound, prefix)
+        made.caller = self
+        return made
 
     def copied(self, symbol: Symbol, name: str, where: Origin) -> Symbol:
         """A copy of a symbol under a name of this graph."""

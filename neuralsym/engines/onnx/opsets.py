@@ -51,7 +51,9 @@ def lowest(node: Node, floor: int = 1) -> tuple[int, str]:
     if is_older(node):
         return node.op.schema.since, ""
     domain = node.op.domain
-    versions = history()[domain, node.op_type]
+    versions = history().get((domain, node.op_type))
+    if versions is None:
+        return 1, ""  # no operator of ONNX's, though it lies in the domain of ONNX
     good = versions[-1].since_version
     reason = f"{node.op_type} is new in version {versions[0].since_version}"
     newer: Any = None

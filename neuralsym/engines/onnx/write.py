@@ -286,7 +286,7 @@ class _Writer:
         have: Collection[str] = specs
         if node.op.domain in VERSIONS:
             schema = opsets.schema_at(node.op.domain, node.op_type, self.imports[node.op.domain])
-            have = opsets.defaults(schema)
+            have = specs if schema is None else opsets.defaults(schema)
         named = graph.bodies.get(node, {})
         for name in sorted(attrs):
             if name in have:
