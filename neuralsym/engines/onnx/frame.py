@@ -27,7 +27,7 @@ from neuralsym.core.naming import Kept
 from neuralsym.core.op import KNOWN_LIMIT, OPS, find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.schema import VERSIONS
-from neuralsym.core.symbol import Node, OutputNames, Symbol, body_level
+from neuralsym.core.symbol import LEVEL, Node, OutputNames, Symbol, body_level
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.traverse import topological
 from neuralsym.core.types import TensorType, Type
@@ -60,8 +60,8 @@ class Bound(NamedTuple):
 class Frame:
     """One graph under construction.
 
-    `outer` is the frame around a body, `caller` that of a function's call. `bound` are the attributes of the call whose function
-    this is; `prefix` is put before its inner names.
+    `outer` is the frame around a body, `caller` the one that a function is called in. `bound` are
+    the attributes of that call; `prefix` is put before inner names.
     """
 
     def __init__(
@@ -161,7 +161,13 @@ class Frame:
             attrs["trainable"] = int(name not in self.statistics and said != STATISTICS)
         op = Weight if parameter else Constant
         type_ = TensorType(tensor.dtype, tensor.shape)
-        return Node(op, (), attrs, (type_,), name=self.full(name)).outputs[0]
+        if not parameter or (self.outer is None and self.caller is None):
+            return Node(op, (), attrs, (type_,), name=self.full(name)).outputs[0]
+        # The whole graph holds all weights, those of bodies too.
+        token = LEVEL.set(None)
+        made = Node(op, (), attrs, (type_,), name=self.reader.weight_name(self.full(name)))
+        LEVEL.reset(token)
+        return self.lifted(made.outputs[0], None)
 
     def full(self, name: str) -> str:
         """What a name of this graph is called in the whole."""
@@ -391,9 +397,7 @@ class Frame:
         captures: dict[Symbol, Symbol] = {}  # as seen from here -> as seen by the body's home
         own: list[dict[Symbol, Symbol]] = []
         for _, _, home, frame, _, outputs in made:
-            found = {
-                self.lifted(symbol, home): symbol for symbol in frame.captured(outputs)
-            }
+            found = {self.lifted(symbol, home): symbol for symbol in frame.captured(outputs)}
             own.append(found)
             captures.update(found)
         for (name, graph, _, frame, formals, outputs), found in zip(made, own, strict=True):
@@ -410,14 +414,13 @@ class Frame:
                 bound = self.bound[attribute.ref_attr_name]
                 yield attribute.name, bound.attribute, bound.home
 
-    def lifted(self, symbol: Symbol, home: Frame) -> Symbol:
-        """What stands here for a symbol of a frame that this one lies in."""
+    def lifted(self, symbol: Symbol, home: Frame | None) -> Symbol:
+        """What stands here for a symbol of a frame that this one lies in, None: the main one."""
         if self is home:
             return symbol
         if self.outer is not None:
             return self.parameter(self.outer.lifted(symbol, home))
-        assert self.caller is not None
-        return self.caller.lifted(symbol, home)
+        return symbol if self.caller is None else self.caller.lifted(symbol, home)
 
     def body(
         self, graph: GraphProto, types: Sequence[Type | None]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto
 
 from neuralsym.engines.onnx.tensors import Bytes, Source, map_file, read_tensor
 from neuralsym.engines.onnx.text import check_text
@@ -116,11 +116,18 @@ def complete(opened: Opened) -> ModelProto:
     pending: list[Any] = [opened.model.graph, *opened.model.functions]
     while pending:
         part = pending.pop()
-        tensors = [*part.initializer] if isinstance(part, GraphProto) else []
+        tensors: list[TensorProto] = []
+        sparse: list[SparseTensorProto] = []
+        if isinstance(part, GraphProto):
+            tensors += part.initializer
+            sparse += part.sparse_initializer
         for node in part.node:
             for attribute in node.attribute:
                 tensors += [attribute.t, *attribute.tensors]
+                sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
                 pending += [*attribute.graphs] + ([attribute.g] if attribute.HasField("g") else [])
+        for each in sparse:
+            tensors += [each.values, each.indices]
         for tensor in tensors:
             if tensor.data_location == TensorProto.EXTERNAL:
                 read_tensor(tensor, opened.source)  # says what is wrong with it

@@ -67,6 +67,7 @@ class Reader:
         self.types: dict[tuple[bytes, Type], Type | None] = {}
         self.depth = 0
         self.prefixes: set[str] = set()
+        self.names: set[str] = set()
 
     def versions(self, imports: Sequence[OperatorSetIdProto]) -> dict[str, int]:
         """The opset of each domain; FormatError for one that is not known here."""
@@ -101,6 +102,21 @@ class Reader:
             n += 1
             made = f"{prefix}_{n}/"
         self.prefixes.add(made)
+        return made
+
+    def weight_name(self, name: str) -> str:
+        """A name in the whole graph for a weight of a body: its own if nothing has it."""
+        if not self.names:
+            graph = self.model.graph
+            self.names.update(value.name for value in graph.input)
+            self.names.update(tensor.name for tensor in graph.initializer)
+            self.names.update(tensor.values.name for tensor in graph.sparse_initializer)
+            self.names.update(output for node in graph.node for output in node.output)
+        made, n = name, 0
+        while made in self.names:
+            n += 1
+            made = f"{name}_{n}"
+        self.names.add(made)
         return made
 
     def main(self) -> tuple[Graph, Notes]:
