@@ -17,6 +17,7 @@ from neuralsym.ops import (  # noqa: F401  (they define the operators)
     convolution,
     detection,
     generator,
+    grams,
     helpers,
     image,
     indexing,

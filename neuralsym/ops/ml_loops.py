@@ -16,9 +16,9 @@ TOO_FEW_FEATURES = 2
 
 
 def find_key(
-    x: Any, keys: Any, places: Any, out: Any, strict: int, worker: int, workers: int
+    x: Any, keys: Any, places: Any, out: Any, missing: int, strict: int, worker: int, workers: int
 ) -> int:
-    """The place of each value among the keys; the number of keys where it is none of them.
+    """The place of each value among the keys, `missing` where it is none of them.
 
     `keys` ascend, NaN last, and `places` are theirs in the user's order. NaN finds NaN.
     """
@@ -34,9 +34,9 @@ def find_key(
             else:
                 high = middle
         found = low < count and (keys[low] == value or (value != value and keys[low] != keys[low]))
-        out[i] = places[low] if found else count
+        out[i] = places[low] if found else missing
         if strict and not found:
-            status = 1
+            status = UNKNOWN_KEY
     return status
 
 
@@ -63,7 +63,7 @@ def tree_scores(
     rows, width, targets = x.shape[0], x.shape[1], out.shape[1]
     for node in range(features.shape[0]):
         if features[node] >= width:
-            return 2
+            return TOO_FEW_FEATURES
     for row in range(rows * worker // workers, rows * (worker + 1) // workers):
         for target in range(targets):
             out[row, target] = math.nan if aggregate else 0.0
@@ -165,3 +165,54 @@ def pair_probabilities(
                     entry = diagonal if j == t else -r[j, t] * r[t, j]
                     product[j] = (product[j] + step * entry) / scale
                     out[row, j] /= scale
+
+
+def gram_scores(
+    x: Any,
+    edges: Any,
+    targets: Any,
+    grams: Any,
+    places: Any,
+    weights: Any,
+    out: Any,
+    tokens: int,
+    shortest: int,
+    longest: int,
+    skips: int,
+    once: int,
+    worker: int,
+    workers: int,
+) -> None:
+    """The n-grams in rows of token numbers, `tokens` for an unknown one; see `grams.GramScores`.
+
+    With each distance between tokens, from 1 to skips + 1, a walk starts at every token. N-grams of
+    one token are counted with the first distance only.
+    """
+    rows, length = x.shape
+    for row in range(rows * worker // workers, rows * (worker + 1) // workers):
+        for column in range(out.shape[1]):
+            out[row, column] = 0
+        for distance in range(1, min(skips + 1, length) + 1):
+            least = shortest if distance == 1 else max(shortest, 2)
+            for start in range(length):
+                node, size, at = 0, 0, start
+                while at < length and size < longest and x[row, at] < tokens:
+                    edge = node * tokens + x[row, at]
+                    low, high = 0, edges.shape[0]
+                    while low < high:
+                        middle = (low + high) // 2
+                        if edges[middle] < edge:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    if low == edges.shape[0] or edges[low] != edge:
+                        break
+                    node = targets[low]
+                    size += 1
+                    at += distance
+                    gram = grams[node]
+                    if size >= least and gram >= 0:
+                        if once:
+                            out[row, places[gram]] = weights[gram]
+                        else:
+                            out[row, places[gram]] += weights[gram]

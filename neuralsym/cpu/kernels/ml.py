@@ -1,4 +1,4 @@
-"""Compiled loops of classical machine learning: tables, trees and class probabilities.
+"""Compiled loops of classical machine learning: tables, trees, n-grams, probabilities.
 
 The loops stand in `ops.ml_loops`; rows of the input are shared among workers.
 """
@@ -16,7 +16,7 @@ from neuralsym.cpu.kernels.array_row import array_row
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
 from neuralsym.dtypes import NumberType
-from neuralsym.ops import ml_loops
+from neuralsym.ops import grams, ml_loops
 from neuralsym.ops.ml_parts import TABLES, sorted_keys
 
 
@@ -43,9 +43,9 @@ class FindKey(Kernel):
         keys, places = sorted_keys(step.node)
         tables = [step.pack("keys", lambda: keys), step.pack("places", lambda: places)]
         operands: list[Any] = [(x, (count,), "in"), *((t, (len(keys),), "in") for t in tables)]
-        strict = int(step.attr("strict"))
+        numbers = [step.attrs["keys"].size, int(step.attr("strict"))]
         operands.append((y, (count,), "out"))
-        return [array_row(ml_loops.find_key, operands, [strict], serial=False)]
+        return [array_row(ml_loops.find_key, operands, numbers, serial=False)]
 
 
 class TreeScores(Kernel):
@@ -68,14 +68,24 @@ class TreeScores(Kernel):
         assert x is not None
         if 0 in sizes.shape(y):
             return []
-        operands: list[Any] = [(x, sizes.shape(x), "in")]
-        for name in TABLES:
-            table = step.attrs[name].value
-            buffer = step.pack(name, lambda table=table: table)  # type: ignore[misc]
-            operands.append((buffer, table.shape, "in"))
+        operands = _operands(step, sizes, TABLES)
         numbers = [step.attr("aggregate"), step.attr("divisor")]
-        operands.append((y, sizes.shape(y), "out"))
         return [array_row(ml_loops.tree_scores, operands, numbers, serial=False)]
+
+
+class GramScores(Kernel):
+    """Each row is walked through the tree of n-grams."""
+
+    name = "n-grams"
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        if 0 in sizes.shape(y):
+            return []
+        numbers = [step.attrs[name] for name in grams.GramScores.numbers]
+        operands = _operands(step, sizes, grams.TABLES)
+        return [array_row(ml_loops.gram_scores, operands, numbers, serial=False)]
 
 
 class PairProbabilities(Kernel):
@@ -103,6 +113,18 @@ class PairProbabilities(Kernel):
         return [Row(_pair_code(), [*words, Operand(y), count, k])]
 
 
+def _operands(step: Step, sizes: Sizes, names: Sequence[str]) -> list[Any]:
+    """The input, the tables that the attributes hold, the output."""
+    x, y = step.inputs[0], step.outputs[0]
+    assert x is not None
+    operands: list[Any] = [(x, sizes.shape(x), "in")]
+    for name in names:
+        table = step.attrs[name].value
+        buffer = step.pack(name, lambda table=table: table)  # type: ignore[misc]
+        operands.append((buffer, table.shape, "in"))
+    return [*operands, (y, sizes.shape(y), "out")]
+
+
 @cache
 def _pair_code() -> Code:
     kinds = [("float64", rank, "in") for rank in (2, 1, 1)]
@@ -112,5 +134,5 @@ def _pair_code() -> Code:
 
 def register(library: Library) -> None:
     """Enter the kernels of this module."""
-    for kernel in (FindKey, TreeScores, PairProbabilities):
+    for kernel in (FindKey, TreeScores, GramScores, PairProbabilities):
         library.kernel(kernel.__name__, domain=OWN)(kernel)
