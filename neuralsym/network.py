@@ -296,6 +296,8 @@ class Network:
         if outputs is None:
             return ()
         wanted = [outputs] if isinstance(outputs, str) else list(outputs)
+        if not wanted:
+            raise InputError("outputs is empty; leave it out to have all outputs")
         graph = self.graph
         for name in wanted:
             if not isinstance(name, str) or name not in graph:

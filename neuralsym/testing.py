@@ -204,10 +204,17 @@ def random_feed(
 
     Floats are standard normal, integers 0 or 1. `sizes` gives the sizes of dimension names; a
     name that only counts a batch (axis 0) is 1 otherwise. Raises InputError where another name
-    has no size.
+    has no size, or for the size of a name that no input has.
     """
     rng = np.random.Generator(np.random.Philox(seed))
     known = dict(sizes or {})
+    named = {
+        n for p in network.inputs for d in p.shape or () if isinstance(d, Dim) for n in d.names
+    }
+    for name in known:
+        if name not in named:
+            hint = did_you_mean(name, named) or f"; there are {', '.join(sorted(named)) or 'none'}"
+            raise InputError(f"the inputs of {network.name!r} have no dimension {name!r}{hint}")
     feed: dict[str, NDArray[Any]] = {}
     for port in network.inputs:
         if port.default:

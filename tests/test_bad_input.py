@@ -14,8 +14,10 @@ from neuralsym import (
     FormatError,
     Graph,
     GraphError,
+    InputError,
     Network,
     NeuralsymError,
+    ShapeMismatch,
     load,
     ops,
 )
@@ -137,3 +139,26 @@ def test_a_shape_of_the_run_that_does_not_fit() -> None:
     assert network.run({"x": ones, "shape": [1, 8]})["y"].shape == (2, 8)
     with pytest.raises(ExecutionError, match=r"cannot be expanded to \(3, 8\)"):
         network.run({"x": ones, "shape": [3, 8]})
+
+
+# -- what asks for nothing, or for too much -------------------------------------------------------
+def test_no_outputs_are_no_question() -> None:
+    network = Network(Graph({"y": ops.variable("x", (2,)) * 2}))
+    x = np.ones(2, np.float32)
+    for nothing in ([], (), {}.keys()):
+        with pytest.raises(InputError, match="outputs is empty; leave it out to have all"):
+            network.run(x, outputs=nothing)
+    assert network.run(x, outputs=["y"]).keys() == network.run(x).keys()
+
+
+def test_more_axes_than_arrays_can_have() -> None:
+    widest = ops.variable("x", (1,) * 64)
+    assert Network(Graph({"y": widest * 2}))(np.ones((1,) * 64, np.float32)).ndim == 64
+    with pytest.raises(ShapeMismatch, match="65 axes; a tensor has at most 64"):
+        ops.variable("x", (1,) * 65)
+    with pytest.raises(ShapeMismatch, match="would have 65 axes; at most 64 can be"):
+        ops.unsqueeze(widest, [0])
+    with pytest.raises(ShapeMismatch, match="would have 80 axes"):
+        ops.reshape(ops.constant(np.ones(1, np.int64)), (1,) * 80)
+    with pytest.raises(ShapeMismatch, match="would have 127 axes"):
+        ops.gather(widest, np.zeros((1,) * 64, np.int64))

@@ -79,6 +79,18 @@ def test_run_with_files_and_random(
     assert "float32[3, 6]" in capsys.readouterr().out
 
 
+def test_sizes_that_nothing_has(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(small), "--random", "--dim", "M=3"]) == 1
+    assert "no dimension 'M'; there are N" in capsys.readouterr().err
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    assert main(["run", str(small), "--input", str(tmp_path / "x.npy"), "--dim", "N=2"]) == 1
+    assert "--dim sizes random inputs" in capsys.readouterr().err
+    assert main(["run", str(small), "--random", "--threads", "1000000000"]) == 1
+    assert "threads must be 1 to 4096" in capsys.readouterr().err
+
+
 def test_summary(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["summary", str(small)]) == 0
     assert "Parameters: 30" in capsys.readouterr().out

@@ -108,6 +108,8 @@ def read_inputs(network: Network, given: argparse.Namespace) -> dict[str, Any]:
     files: list[str] = given.input or []
     if not files:
         return dict(testing.random_feed(network, getattr(given, "seed", 0), _sizes(given.dim)))
+    if given.dim:
+        raise BadAttribute("--dim sizes random inputs; files have sizes of their own")
     ports = {p.name: p for p in network.inputs}
     needed = [n for n, p in ports.items() if not p.default]
     feed: dict[str, Any] = {}

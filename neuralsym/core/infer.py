@@ -16,7 +16,14 @@ from neuralsym.core.dim import TooLong
 from neuralsym.core.op import KNOWN_LIMIT, Call
 from neuralsym.core.schema import OPSET, VERSIONS, onnx_type_name
 from neuralsym.core.symbol import Symbol
-from neuralsym.core.types import MapType, OptionalType, SequenceType, TensorType, Type
+from neuralsym.core.types import (
+    RANK_LIMIT,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Type,
+)
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch, TypeMismatch
 
@@ -36,6 +43,9 @@ def infer(call: Call) -> tuple[tuple[Type, ...], tuple[Known, ...]]:
     if len(types) < call.count:
         call.fail(f"its rule gives {len(types)} outputs, {call.count} were asked for")
     types = tuple(types[: call.count])
+    for type_ in types:
+        if isinstance(type_, TensorType) and (type_.rank or 0) > RANK_LIMIT:
+            call.fail(f"its output would have {type_.rank} axes; at most {RANK_LIMIT} can be")
     return types, fold(call, types)
 
 
@@ -133,8 +143,8 @@ def _mend_pair(label: str, name: str, first: str, first_label: str) -> str:
     return f"; ops.cast(x, {_shown(first)!r}) makes {label} {_shown(first)}"
 
 
-def infer_with_onnx(call: Call) -> list[Type]:
-    """The types that onnx's own inference gives, at the pinned opset."""
+def infer_with_onnx(call: Call, version: int | None = None) -> list[Type]:
+    """The types that onnx's own inference gives, at the pinned opset or for another version."""
     import onnx
     import onnx.defs
     from onnx import shape_inference
@@ -142,7 +152,7 @@ def infer_with_onnx(call: Call) -> list[Type]:
     from neuralsym.core import proto
 
     op = call.op
-    version = VERSIONS.get(op.domain, 1)
+    version = version or VERSIONS.get(op.domain, 1)
     names = [f"i{k}" if s is not None else "" for k, s in enumerate(call.inputs)]
     outputs = [f"o{k}" for k in range(call.count)]
     node = onnx.NodeProto(op_type=op.__name__, domain=op.domain, input=names, output=outputs)
@@ -161,7 +171,7 @@ def infer_with_onnx(call: Call) -> list[Type]:
             if value is not None:
                 data[name] = value
     schema = onnx.defs.get_schema(op.__name__, version, op.domain)
-    opsets = [onnx.helper.make_opsetid("", OPSET)]
+    opsets = [onnx.helper.make_opsetid("", OPSET if op.domain else version)]
     if op.domain:
         opsets.append(onnx.helper.make_opsetid(op.domain, version))
     try:

@@ -12,6 +12,8 @@ from neuralsym.errors import ShapeMismatch
 Size = int | Dim | None
 """One dimension of a shape; None where it depends on data."""
 Shape = tuple[Size, ...]
+RANK_LIMIT = 64
+"""No tensor has more axes: numpy's arrays cannot."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,12 @@ def shape_text(shape: Shape | None) -> str:
 def as_shape(given: Sequence[int | str | Dim | None] | int | str, what: str = "shape") -> Shape:
     """A shape from what a user writes: sizes, names or expressions of names, None for unknown.
 
-    Raises ShapeMismatch for a negative size or anything that is no dimension.
+    Raises ShapeMismatch for a negative size, anything that is no dimension, or over 64 axes.
     """
     if isinstance(given, (int, str, Dim)):
         given = (given,)
+    if len(given) > RANK_LIMIT:
+        raise ShapeMismatch(f"{what} has {len(given)} axes; a tensor has at most {RANK_LIMIT}")
     return tuple(_as_size(d, what, given) for d in given)
 
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from neuralsym.cpu.quota import MOST_THREADS
 from neuralsym.errors import BadAttribute, did_you_mean
 
 Isa = Literal["avx512", "avx2", "sse2", "neon"]
@@ -46,8 +47,8 @@ class Options:
             if isinstance(threads, bool) or not hasattr(threads, "__index__"):
                 raise BadAttribute(f"Options: threads must be an integer or None, not {threads!r}")
             count = int(threads.__index__())
-            if count < 1:
-                raise BadAttribute(f"Options: threads must be at least 1, not {count}")
+            if not 1 <= count <= MOST_THREADS:
+                raise BadAttribute(f"Options: threads must be 1 to {MOST_THREADS}, not {count}")
             object.__setattr__(self, "threads", count)
         if self.isa is not None and self.isa not in ISAS:
             near = did_you_mean(str(self.isa), ISAS)

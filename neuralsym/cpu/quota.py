@@ -9,19 +9,23 @@ from pathlib import Path
 
 from neuralsym.errors import BadAttribute
 
+MOST_THREADS = 4096
+"""More than any machine has; each costs memory."""
+
 
 def default_threads(environment: Mapping[str, str] | None = None) -> int:
     """NEURALSYM_NUM_THREADS, else what the affinity and the container's CPU quota allow.
 
-    BadAttribute if the variable is set to something other than a positive integer.
+    BadAttribute if the variable is set to something other than a positive integer, or over 4096.
     """
     environment = os.environ if environment is None else environment
     setting = environment.get("NEURALSYM_NUM_THREADS", "").strip()
     if setting:
-        if not setting.isascii() or not setting.isdigit() or int(setting) < 1:
+        plain = setting.isascii() and setting.isdigit() and len(setting) < 10
+        if not plain or not 1 <= int(setting) <= MOST_THREADS:
             raise BadAttribute(
-                f"NEURALSYM_NUM_THREADS must be a positive integer, not {setting!r}; "
-                "unset it to use what the machine allows"
+                f"NEURALSYM_NUM_THREADS must be a positive integer up to {MOST_THREADS}, not "
+                f"{setting!r}; unset it to use what the machine allows"
             )
         return int(setting)
     count = os.cpu_count() or 1

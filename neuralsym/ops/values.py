@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.core.broadcast import broadcast_shapes
 from neuralsym.core.scalar import Expr, Scalar, cast_mode, cast_type
 from neuralsym.dtypes import NumberType
 
@@ -23,7 +24,8 @@ def compute(expr: Scalar, inputs: Sequence[Array | None], dtype: NumberType) -> 
     wide = [None if a is None else _widened(a) for a in inputs]
     with np.errstate(all="ignore"):
         value = _value(expr, wide)
-        shape = np.broadcast_shapes(*(np.shape(a) for a in wide if a is not None))
+        # numpy's own stops at 32 axes.
+        shape: Any = broadcast_shapes([a.shape for a in wide if a is not None])
         made = narrowed(np.asarray(value), dtype)
     return made if made.shape == shape else np.broadcast_to(made, shape).copy()
 

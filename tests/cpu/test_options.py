@@ -29,7 +29,8 @@ def test_values_are_made_plain() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("threads", 0, "at least 1"),
+        ("threads", 0, "1 to 4096"),
+        ("threads", 10**9, "1 to 4096"),
         ("threads", True, "integer"),
         ("threads", 1.5, "integer"),
         ("isa", "avx51", "did you mean 'avx512'"),

@@ -62,7 +62,7 @@ def test_the_default_is_what_affinity_and_quota_allow(monkeypatch: pytest.Monkey
         assert default_threads({"NEURALSYM_NUM_THREADS": "5"}) == 5
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "²"])
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "²", "4097", "9" * 5000])
 def test_a_bad_setting(text: str) -> None:
     with pytest.raises(BadAttribute, match="NEURALSYM_NUM_THREADS must be a positive integer"):
         default_threads({"NEURALSYM_NUM_THREADS": text})
