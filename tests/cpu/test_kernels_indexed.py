@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from run_graph import compiled, computed, fed, kernels, run
 
 from neuralsym import ops
-from neuralsym.errors import ExecutionError
+from neuralsym.errors import ExecutionError, NeuralsymError
 
 DTYPES = ("int8", "bool", "float16", "float32", "int64", "complex128")
 
@@ -153,3 +153,75 @@ def test_a_filled_tensor_of_symbolic_shape():
     for shape in ((2, 3), (1, 1), (40, 9)):
         found, _ = computed(cell, {"x": filled(shape)})
         np.testing.assert_array_equal(found, np.full(shape, 7, np.float32))
+
+
+FUNCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+@pytest.mark.parametrize("how", ["add", "mul", "max", "min"])
+@pytest.mark.parametrize("dtype", ["bool", "complex64", "complex128", "uint64", "float16"])
+def test_every_type_is_combined(how, dtype, rng):
+    def numbers(shape):
+        made = rng.integers(0, 2 if dtype == "bool" else 4, shape)
+        return (made * (1 + 2j) - 1j if dtype.startswith("complex") else made).astype(dtype)
+
+    x, updates = numbers((4, 5)), numbers((3, 5))
+    indices = np.array([[1], [-1], [1]])
+    expected = x.copy()
+    for (index,), update in zip(indices, updates, strict=True):
+        expected[index] = FUNCTIONS[how](expected[index], update)
+    y = ops.scatter_nd(fed("x", x), fed("i", indices), fed("u", updates), reduction=how)
+    cell = compiled(y)
+    assert "host" not in kernels(cell)
+    np.testing.assert_array_equal(computed(cell, {"x": x, "i": indices, "u": updates})[0], expected)
+    whole = indices.repeat(5, 1).astype(np.int32)
+    y = ops.scatter_elements(fed("x", x), fed("i", whole), fed("u", updates), reduction=how)
+    found = run(y, {"x": x, "i": whole, "u": updates})
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+@pytest.mark.parametrize("how", ["max", "min"])
+def test_not_a_number_stays(how, dtype):
+    x = np.array([1, np.nan, 3], dtype)
+    updates = np.array([np.nan, 5, 2], dtype)
+    i = np.array([0, 1, 2])
+    y = ops.scatter_elements(fed("x", x), fed("i", i), fed("u", updates), reduction=how)
+    found = run(y, {"x": x, "i": i, "u": updates})
+    np.testing.assert_array_equal(found, FUNCTIONS[how](x, updates))
+
+
+def test_more_than_six_axes(rng):
+    x = rng.integers(0, 9, (2, 1, 3, 2, 2, 3, 2)).astype(np.float16)
+    indices = rng.integers(-3, 3, (2, 1, 2, 1, 2, 3, 2))
+    y = ops.gather_elements(fed("x", x), fed("i", indices), axis=2)
+    found = run(y, {"x": x, "i": indices}, 1, "index loop")
+    np.testing.assert_array_equal(found, np.take_along_axis(x[:, :, :, :1], indices % 3, 2))
+    updates = rng.integers(0, 9, indices.shape).astype(np.float16)
+    y = ops.scatter_elements(
+        fed("x", x), fed("i", indices), fed("u", updates), axis=2, reduction="add"
+    )
+    found = run(y, {"x": x, "i": indices, "u": updates}, 1, "index loop")
+    expected = x.copy()
+    for at in np.ndindex(indices.shape):
+        expected[(*at[:2], indices[at], *at[3:])] += updates[at]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_indices_beyond_the_data_on_another_axis():
+    x, wide = np.zeros((2, 3), np.float32), np.zeros((5, 3), np.int64)
+    with pytest.raises(NeuralsymError, match="axis 0"):
+        ops.gather_elements(fed("x", x), fed("i", wide), axis=1)
+    i = fed("i", wide, ("A", 3))
+    cell = compiled(ops.gather_elements(fed("x", x), i, axis=1, name="lookup"))
+    with pytest.raises(NeuralsymError, match="lookup"):
+        computed(cell, {"x": x, "i": wide})
+
+
+def test_updates_of_another_size():
+    x, i, u = np.zeros((4, 3), np.float32), np.zeros((2, 1), np.int64), np.zeros((2, 3), np.float32)
+    named = fed("i", i, ("A", 1)), fed("u", u, ("B", 3))
+    cell = compiled(ops.scatter_nd(fed("x", x), *named, name="writes"))
+    with pytest.raises(NeuralsymError, match="writes"):
+        computed(cell, {"x": x, "i": i, "u": u[:1]})

@@ -10,6 +10,7 @@ from onnx.reference.ops.op_resize import Resize
 from run_graph import compiled, computed, fed, kernels, run
 
 from neuralsym import ops
+from neuralsym.errors import NeuralsymError
 
 EPS = 2.0**-24
 COORDINATES = (
@@ -128,3 +129,84 @@ def test_another_size_needs_no_other_kernel(rng):
         wanted = expected(value, np.array([1, 1, 2, 2], np.float32), mode="linear")
         np.testing.assert_allclose(computed(cell, {"x": value})[0], wanted, atol=1e-5)
     assert set(cell._codes) == made
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float16", "int8", "uint8", "int64", "bool", "complex64", "complex128"]
+)
+def test_every_type_and_scales_of_the_run(dtype, mode, rng):
+    x = rng.normal(size=(1, 2, 5, 6)) * 90
+    x = (x + 1j * x[::-1] if dtype.startswith("complex") else x).astype(dtype)
+    scales = np.array([1, 1, 2, 4], np.float32)  # weights are exact, so ties are rounded alike
+    y = ops.resize(fed("x", x), None, fed("s", scales), mode=mode)
+    cell = compiled(y, 2)
+    assert "host" not in kernels(cell), kernels(cell)
+    (found,) = computed(cell, {"x": x, "s": scales})
+    assert found.dtype == dtype
+    wide = x.astype(float) if dtype == "bool" else x
+    if dtype.startswith("complex"):
+        parts = (expected(part.astype(float), scales, mode=mode) for part in (x.real, x.imag))
+        wanted = next(parts) + 1j * next(parts)
+    else:
+        wanted = expected(wide, scales, mode=mode)
+    if dtype == "bool":
+        wanted = np.rint(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3 if dtype == "float16" else 1e-6, atol=1e-4)
+
+
+def cropped(x, roi, sizes, **attributes):
+    kinds = {**ATTRIBUTES, **attributes}
+    (made,) = Resize._run(Resize.__new__(Resize), x, roi, None, sizes, **kinds)
+    return made
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_crops(dtype, mode, rng):
+    x = rng.normal(size=(1, 1, 5, 6)).astype(dtype)
+    kinds = {
+        "mode": mode,
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 10.0,
+    }
+    for starts, ends in (
+        ((0, 0, 0.2, 0.3), (1, 1, 0.7, 1.4)),
+        ((0, 0, -0.5, 0.6), (1, 1, 0.6, 0.6)),
+        ((0, 0, 0.9, 0.1), (1, 1, 0.1, 0.9)),
+        ((0, 0, 0, 0), (1, 1, 1, 1)),
+        ((0, 0, 2, 0), (1, 1, 3, 1)),
+    ):
+        roi = np.array([*starts, *ends], np.float32)
+        for count in ([1, 1, 7, 4], [1, 1, 5, 6], [1, 1, 1, 3]):
+            sizes = np.array(count)
+            y = ops.resize(fed("x", x), fed("r", roi), None, fed("s", sizes), **kinds)
+            cell = compiled(y)
+            assert "host" not in kernels(cell), kernels(cell)
+            (found,) = computed(cell, {"x": x, "r": roi, "s": sizes})
+            wanted = cropped(x, roi, sizes, **kinds)
+            np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_a_crop_without_its_ends():
+    x, roi = np.zeros((1, 1, 4, 4), np.float32), np.zeros(4, np.float32)
+    kinds = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    y = ops.resize(fed("x", x), fed("r", roi), None, [1, 1, 2, 2], name="crop", **kinds)
+    with pytest.raises(NeuralsymError, match="crop"):
+        run(y, {"x": x, "r": roi})
+
+
+def test_sizes_of_the_run_that_are_none(rng):
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    for scales in ([1, 1, -1, 2], [1, 1, np.nan, 1]):
+        s = np.array(scales, np.float32)
+        y = ops.resize(fed("x", x), None, fed("s", s), name="grow")
+        with pytest.raises(NeuralsymError, match="grow"):
+            run(y, {"x": x, "s": s})
+
+
+def test_antialias_means_nothing_to_the_nearest(rng):
+    # The specification: it is for "linear" and "cubic"; the reference evaluator refuses it.
+    x = rng.normal(size=(1, 1, 6, 6)).astype(np.float32)
+    found = run(ops.resize(fed("x", x), None, [1, 1, 0.5, 0.5], antialias=1), {"x": x})
+    np.testing.assert_array_equal(found, expected(x, np.array([1, 1, 0.5, 0.5], np.float32)))

@@ -162,7 +162,10 @@ def one_hot_text(itemsize: int, index: NumberType, name: str = "kernel") -> str:
     with f.loop(high, start=low) as unit:
         place = f.at(indices, f.mul(unit.index, index.itemsize))
         raw = convert(f, load(f, index, place, 1), NumberType.INT64, 1).name
-        at, inside = _within(f, raw, depth)
+        if index is NumberType.UINT64:
+            at, inside = raw, f.compare("ult", raw, depth)  # never counted from the back
+        else:
+            at, inside = _within(f, raw, depth)
         with f.when(inside):
             line = f.add(f.mul(f.sdiv(unit.index, inner), depth), at)
             element = f.add(f.mul(line, inner), f.srem(unit.index, inner))
