@@ -14,6 +14,7 @@ from neuralsym.core.dim import DimLike
 from neuralsym.core.op import Call
 from neuralsym.core.scalar import Expr, Scalar, argument, cast
 from neuralsym.core.symbol import Node
+from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import (
     Elementwise,
     check_choice,
@@ -102,16 +103,23 @@ class Pow(Elementwise):
 
     @classmethod
     def expression(cls, step: Call | Node) -> Scalar | None:
-        """The exponent may have another type: it is cast, or both are where the base is whole."""
+        """The exponent may have another type: both are computed with in the wider."""
         base, exponent = step.inputs
         assert base is not None
         assert exponent is not None
         x, y = argument(0), argument(1)
         if base.dtype == exponent.dtype:
             return s.power(x, y)
-        if base.dtype.is_float or exponent.dtype.is_integer:
-            return s.power(x, cast(y, base.dtype))
-        return cast(s.power(cast(x, "float64"), cast(y, "float64")), base.dtype)
+        wide = base.dtype
+        if base.dtype.is_float:
+            floats = (base.dtype, exponent.dtype if exponent.dtype.is_float else base.dtype)
+            # A half holds no odd exponent over 2048.
+            wide = max(NumberType.FLOAT32, *floats, key=lambda kind: kind.itemsize)
+        elif exponent.dtype.is_float:
+            wide = NumberType.FLOAT64
+        elif exponent.dtype.itemsize >= base.dtype.itemsize:
+            wide = exponent.dtype  # products of whole numbers wrap, so their signs do not matter
+        return cast(s.power(cast(x, wide), cast(y, wide)), base.dtype)
 
 
 class Neg(Elementwise):
