@@ -285,6 +285,11 @@ class Frame:
         user: str,
     ) -> Sequence[Symbol]:
         """The outputs of an operator that is not ONNX's: one of ours, or one kept as it came."""
+        if domain == OWN:
+            raise FormatError(
+                f"{self.label}: {user} is of domain {domain!r}, whose operators are neuralsym's "
+                "own inner ones, which no file holds"
+            )
         op = OPS.get((domain, proto.op_type))
         if op is None and domain in VERSIONS:
             names = [n for d, n in history() if d == domain]
@@ -292,11 +297,6 @@ class Frame:
             raise FormatError(
                 f"{self.label}: {user} is an operator{there} that ONNX does not have and the "
                 f"file does not define{did_you_mean(proto.op_type, names)}"
-            )
-        if domain == OWN:
-            raise FormatError(
-                f"{self.label}: {user} is of domain {domain!r}, whose operators are neuralsym's "
-                "own inner ones, which no file holds"
             )
         if op is None:
             return custom_node(self, domain, proto, inputs, where)
