@@ -54,6 +54,8 @@ def choose_opsets(graph: Graph, asked: int | None) -> dict[str, int]:
             )
         if version > found.get(domain, 0):
             found[domain] = version
+    for node in every_node(graph):
+        opsets.refuse_taken_out(node, found)
     return found
 
 

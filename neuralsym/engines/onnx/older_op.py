@@ -6,18 +6,25 @@ and the file, has nodes of these classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import ClassVar
 
-from neuralsym.core.op import Op
+from neuralsym.core.infer import infer_with_onnx
+from neuralsym.core.op import Call, Op
 from neuralsym.core.schema import schema_of
 from neuralsym.core.symbol import Node
+from neuralsym.core.types import Type
 
 
 class OlderOp(Op, abstract=True):
     """The base of operators of one older version; `version` is the first that has it so."""
 
     version: ClassVar[int]
+
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type]:
+        return infer_with_onnx(call, cls.version)
 
 
 @cache

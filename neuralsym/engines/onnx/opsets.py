@@ -8,6 +8,7 @@ down to the first that does not accept, so every opset from there on is good.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Type
 from neuralsym.engines.onnx.meaning import CHANGED
 from neuralsym.engines.onnx.older_op import is_older
+from neuralsym.errors import FormatError, at_line
 
 LOWEST = 7
 """The oldest opset that can be asked for."""
@@ -82,6 +84,19 @@ def _refusal(node: Node, schema: Any, newer: Any, newest: Any) -> str:
         if schema.deprecated:
             return f"version {version} of {node.op_type} is deprecated"
     return _attributes(node, schema, newest) or types_refused(node, schema)
+
+
+def refuse_taken_out(node: Node, imports: Mapping[str, int]) -> None:
+    """Raise FormatError for an operator that the version chosen for its domain has no longer."""
+    domain = node.op.domain
+    schema = None if is_older(node) else schema_at(domain, node.op_type, imports.get(domain, 0))
+    if schema is not None and schema.deprecated:
+        before = schema.since_version - 1
+        raise FormatError(
+            f"{node.describe()} cannot be written beside operators of {domain or 'ai.onnx'} "
+            f"{imports[domain]}: it was taken out after version {before}, which is the newest for "
+            f"it; write them to files of their own{at_line(node.where)}"
+        )
 
 
 @cache

@@ -8,7 +8,7 @@ the lowest opset that can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.schema import OPSET
@@ -115,7 +115,30 @@ def _settled(made: Sequence[Symbol], node: Node, opset: int, depth: int) -> list
         if not _fits(here, opset):
             outputs = _lower(here, opset, depth + 1)
         new.update((a, b) for a, b in zip(inner.outputs, outputs, strict=True) if a is not b)
-    return [new.get(s, s) for s in made]
+    return _typed([new.get(s, s) for s in made], node, before)
+
+
+def _typed(made: Sequence[Symbol], node: Node, before: Container[Symbol]) -> list[Symbol]:
+    """The symbols with the types that the node tells, which may know more sizes."""
+    changed: dict[Node, Node] = {}
+    for a, b in zip(made, node.outputs, strict=True):
+        inner = a.node
+        if a.type == b.type or a in before or inner.op in LEAVES or inner in changed:
+            continue
+        told = {s: o.type for s, o in zip(made, node.outputs, strict=True)}
+        own = [told.get(s, s.type) for s in inner.outputs]
+        changed[inner] = Node(
+            inner.op,
+            inner.inputs,
+            inner.attrs,
+            tuple(own),
+            known=tuple(s._known for s in inner.outputs),
+            name=inner.name,
+            scope=inner.scope,
+            where=inner.where,
+            captures=inner.captures,
+        )
+    return [changed[s.node].outputs[s.index] if s.node in changed else s for s in made]
 
 
 def _expanded(t: Target) -> Sequence[Symbol] | None:

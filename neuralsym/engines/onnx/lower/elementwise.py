@@ -34,7 +34,9 @@ _WIDER = ("int32", "int64", "float32", "float64")
 def other_types(t: Target) -> Sequence[Symbol] | None:
     """The operator in a type that the opset takes, between casts."""
     schema = opsets.schema_at("", t.name, t.opset)
-    if schema is None or schema.deprecated or t.node.captures or t.node.op.body_attributes:
+    if schema is None or schema.deprecated or t.name in ("Cast", "CastLike"):
+        return None
+    if t.node.captures or t.node.op.body_attributes:
         return None
     changes: dict[str, NumberType] = {}
     newest = t.node.op.schema
@@ -55,6 +57,8 @@ def other_types(t: Target) -> Sequence[Symbol] | None:
         for i, s in enumerate(t.node.inputs)
     ]
     made = t.again(*inputs)
+    if t.name == "ReduceMax" and t.node.outputs[0].dtype == "bool":
+        return [t.op("Greater", made[0], like(made[0], 0))]  # of nothing it is below zero
     return [t.cast(a, b.dtype) for a, b in zip(made, t.node.outputs, strict=True)]
 
 
@@ -96,8 +100,8 @@ def is_nan(t: Target) -> Sequence[Symbol] | None:
 
 def is_infinite(t: Target) -> Sequence[Symbol] | None:
     """The largest numbers are below infinity: nothing else is above them."""
-    largest = np.finfo(np.float32 if t.x.dtype == "float32" else np.float64).max
     x = t.x if t.x.dtype in ("float32", "float64") else t.cast(t.x, NumberType.FLOAT32)
+    largest = np.finfo(x.dtype.numpy).max
     found = []
     if t.attr("detect_positive"):
         found.append(t.op("Greater", x, like(x, largest)))

@@ -253,6 +253,8 @@ def one_hot(t: Target) -> Sequence[Symbol] | None:
     known = indices.known
     if known is None or known.dtype == object or (known < 0).any():
         from_end = t.op("Add", indices, single)
+        # What lies before the start is of no class; onnxruntime would count it again.
+        from_end = t.op("Where", t.op("Less", from_end, zero), single, from_end)
         indices = t.op("Where", t.op("Less", indices, zero), from_end, indices)
     axis = t.attr("axis")
     if axis < -1:

@@ -87,7 +87,7 @@ class Target:
         value = self.known(index)
         if value is None:
             formal = self.node.op.schema.formal_input(index).name
-            self.refuse(f"{formal!r} is an attribute there, and here it is computed in the run")
+            self.refuse(f"{formal!r} has to be a constant there, and here it is none")
         return value
 
     def axis(self, axis: int, rank: int) -> int:
