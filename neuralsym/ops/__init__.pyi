@@ -46,11 +46,11 @@ class LinearClassifierOutputs(NamedTuple):
     y: Symbol
     z: Symbol
 
-class SVMClassifierOutputs(NamedTuple):
+class TreeEnsembleClassifierOutputs(NamedTuple):
     y: Symbol
     z: Symbol
 
-class TreeEnsembleClassifierOutputs(NamedTuple):
+class SVMClassifierOutputs(NamedTuple):
     y: Symbol
     z: Symbol
 
@@ -354,7 +354,7 @@ def flex_attention(
     softmax_precision: DTypeLike | NumberType | None = None,
     name: str | None = None,
 ) -> Symbol:
-    """Attention whose scores and probabilities pass through bodies of the user's."""
+    """softmax(Q K^T * scale) V whose scores and probabilities pass through bodies of the user's."""
 
 def cast(
     input: SymbolLike,
@@ -612,6 +612,22 @@ def multinomial(
     name: str | None = None,
 ) -> Symbol:
     """Indices of classes drawn by the unnormalised log-probabilities of each row."""
+
+def tf_idf_vectorizer(
+    x: SymbolLike,
+    max_gram_length: builtins.int,
+    max_skip_count: builtins.int,
+    min_gram_length: builtins.int,
+    mode: str,
+    ngram_counts: Sequence[builtins.int] | builtins.int,
+    ngram_indexes: Sequence[builtins.int] | builtins.int,
+    *,
+    pool_int64s: Sequence[builtins.int] | builtins.int | None = None,
+    pool_strings: Sequence[str] | str | None = None,
+    weights: Sequence[builtins.float] | builtins.float | None = None,
+    name: str | None = None,
+) -> Symbol:
+    """Counts or weights of the n-grams of a vocabulary in each row."""
 
 def resize(
     x: SymbolLike,
@@ -974,40 +990,10 @@ def atanh(input: SymbolLike, *, name: str | None = None) -> Symbol:
     """The inverse of the hyperbolic tangent; NaN outside -1 to 1."""
 
 def array_feature_extractor(x: SymbolLike, y: SymbolLike, *, name: str | None = None) -> Symbol:
-    """The columns of the last axis that the indices name."""
+    """The columns of the last axis that the indices name; those of a vector as a row."""
 
 def binarizer(x: SymbolLike, *, threshold: builtins.float = 0.0, name: str | None = None) -> Symbol:
     """1 above the threshold, else 0."""
-
-def cast_map(
-    x: Symbol,
-    *,
-    cast_to: str = "TO_FLOAT",
-    map_form: str = "DENSE",
-    max_map: builtins.int = 1,
-    name: str | None = None,
-) -> Symbol:
-    """The values of a map as a row of a tensor."""
-
-def category_mapper(
-    x: SymbolLike,
-    *,
-    cats_int64s: Sequence[builtins.int] | builtins.int | None = None,
-    cats_strings: Sequence[str] | str | None = None,
-    default_int64: builtins.int = -1,
-    default_string: str = "_Unused",
-    name: str | None = None,
-) -> Symbol:
-    """Strings to numbers or numbers to strings, by a table."""
-
-def dict_vectorizer(
-    x: Symbol,
-    *,
-    int64_vocabulary: Sequence[builtins.int] | builtins.int | None = None,
-    string_vocabulary: Sequence[str] | str | None = None,
-    name: str | None = None,
-) -> Symbol:
-    """The values of a map in the order of a vocabulary."""
 
 def feature_vectorizer(
     inputs: Sequence[SymbolLike],
@@ -1015,7 +1001,7 @@ def feature_vectorizer(
     inputdimensions: Sequence[builtins.int] | builtins.int | None = None,
     name: str | None = None,
 ) -> Symbol:
-    """Tensors joined along the last axis as float32."""
+    """Tensors joined along the last axis as float32, each cut or filled up to its dimension."""
 
 def imputer(
     x: SymbolLike,
@@ -1026,39 +1012,10 @@ def imputer(
     replaced_value_int64: builtins.int = 0,
     name: str | None = None,
 ) -> Symbol:
-    """The input with a value that stands for "missing" replaced."""
-
-def label_encoder(
-    x: SymbolLike,
-    *,
-    default_float: builtins.float = 0.0,
-    default_int64: builtins.int = -1,
-    default_string: str = "_Unused",
-    default_tensor: Tensor | ArrayLike | None = None,
-    keys_floats: Sequence[builtins.float] | builtins.float | None = None,
-    keys_int64s: Sequence[builtins.int] | builtins.int | None = None,
-    keys_strings: Sequence[str] | str | None = None,
-    keys_tensor: Tensor | ArrayLike | None = None,
-    values_floats: Sequence[builtins.float] | builtins.float | None = None,
-    values_int64s: Sequence[builtins.int] | builtins.int | None = None,
-    values_strings: Sequence[str] | str | None = None,
-    values_tensor: Tensor | ArrayLike | None = None,
-    name: str | None = None,
-) -> Symbol:
-    """Keys to values, by a table."""
+    """The input with a value that stands for "missing" replaced, by one value for each feature."""
 
 def normalizer(x: SymbolLike, *, norm: str = "MAX", name: str | None = None) -> Symbol:
     """Each row divided by its largest element, its sum of magnitudes, or its length."""
-
-def one_hot_encoder(
-    x: SymbolLike,
-    *,
-    cats_int64s: Sequence[builtins.int] | builtins.int | None = None,
-    cats_strings: Sequence[str] | str | None = None,
-    zeros: builtins.int = 1,
-    name: str | None = None,
-) -> Symbol:
-    """A new last axis with a 1 at the place of the category."""
 
 def scaler(
     x: SymbolLike,
@@ -1068,15 +1025,6 @@ def scaler(
     name: str | None = None,
 ) -> Symbol:
     """(x - offset) * scale, for each feature."""
-
-def zip_map(
-    x: SymbolLike,
-    *,
-    classlabels_int64s: Sequence[builtins.int] | builtins.int | None = None,
-    classlabels_strings: Sequence[str] | str | None = None,
-    name: str | None = None,
-) -> Symbol:
-    """Each row of probabilities as a map from class labels."""
 
 def linear_regressor(
     x: SymbolLike,
@@ -1088,75 +1036,6 @@ def linear_regressor(
     name: str | None = None,
 ) -> Symbol:
     """A matrix of coefficients applied to each row, plus intercepts."""
-
-def linear_classifier(
-    x: SymbolLike,
-    coefficients: Sequence[builtins.float] | builtins.float,
-    *,
-    classlabels_ints: Sequence[builtins.int] | builtins.int | None = None,
-    classlabels_strings: Sequence[str] | str | None = None,
-    intercepts: Sequence[builtins.float] | builtins.float | None = None,
-    multi_class: builtins.int = 0,
-    post_transform: str = "NONE",
-    name: str | None = None,
-) -> LinearClassifierOutputs:
-    """Classes by a linear score each."""
-
-def svm_classifier(
-    x: SymbolLike,
-    *,
-    classlabels_ints: Sequence[builtins.int] | builtins.int | None = None,
-    classlabels_strings: Sequence[str] | str | None = None,
-    coefficients: Sequence[builtins.float] | builtins.float | None = None,
-    kernel_params: Sequence[builtins.float] | builtins.float | None = None,
-    kernel_type: str = "LINEAR",
-    post_transform: str = "NONE",
-    prob_a: Sequence[builtins.float] | builtins.float | None = None,
-    prob_b: Sequence[builtins.float] | builtins.float | None = None,
-    rho: Sequence[builtins.float] | builtins.float | None = None,
-    support_vectors: Sequence[builtins.float] | builtins.float | None = None,
-    vectors_per_class: Sequence[builtins.int] | builtins.int | None = None,
-    name: str | None = None,
-) -> SVMClassifierOutputs:
-    """Classes by support vectors."""
-
-def svm_regressor(
-    x: SymbolLike,
-    *,
-    coefficients: Sequence[builtins.float] | builtins.float | None = None,
-    kernel_params: Sequence[builtins.float] | builtins.float | None = None,
-    kernel_type: str = "LINEAR",
-    n_supports: builtins.int = 0,
-    one_class: builtins.int = 0,
-    post_transform: str = "NONE",
-    rho: Sequence[builtins.float] | builtins.float | None = None,
-    support_vectors: Sequence[builtins.float] | builtins.float | None = None,
-    name: str | None = None,
-) -> Symbol:
-    """A function of a row by support vectors."""
-
-def tree_ensemble(
-    x: SymbolLike,
-    leaf_targetids: Sequence[builtins.int] | builtins.int,
-    leaf_weights: Tensor | ArrayLike,
-    nodes_falseleafs: Sequence[builtins.int] | builtins.int,
-    nodes_falsenodeids: Sequence[builtins.int] | builtins.int,
-    nodes_featureids: Sequence[builtins.int] | builtins.int,
-    nodes_modes: Tensor | ArrayLike,
-    nodes_splits: Tensor | ArrayLike,
-    nodes_trueleafs: Sequence[builtins.int] | builtins.int,
-    nodes_truenodeids: Sequence[builtins.int] | builtins.int,
-    tree_roots: Sequence[builtins.int] | builtins.int,
-    *,
-    aggregate_function: builtins.int = 1,
-    membership_values: Tensor | ArrayLike | None = None,
-    n_targets: builtins.int | None = None,
-    nodes_hitrates: Tensor | ArrayLike | None = None,
-    nodes_missing_value_tracks_true: Sequence[builtins.int] | builtins.int | None = None,
-    post_transform: builtins.int = 0,
-    name: str | None = None,
-) -> Symbol:
-    """The summed, averaged, least or largest leaves of trees, for each target."""
 
 def tree_ensemble_regressor(
     x: SymbolLike,
@@ -1186,6 +1065,42 @@ def tree_ensemble_regressor(
 ) -> Symbol:
     """The form of TreeEnsemble before version 5 of the domain, for regression."""
 
+def tree_ensemble(
+    x: SymbolLike,
+    leaf_targetids: Sequence[builtins.int] | builtins.int,
+    leaf_weights: Tensor | ArrayLike,
+    nodes_falseleafs: Sequence[builtins.int] | builtins.int,
+    nodes_falsenodeids: Sequence[builtins.int] | builtins.int,
+    nodes_featureids: Sequence[builtins.int] | builtins.int,
+    nodes_modes: Tensor | ArrayLike,
+    nodes_splits: Tensor | ArrayLike,
+    nodes_trueleafs: Sequence[builtins.int] | builtins.int,
+    nodes_truenodeids: Sequence[builtins.int] | builtins.int,
+    tree_roots: Sequence[builtins.int] | builtins.int,
+    *,
+    aggregate_function: builtins.int = 1,
+    membership_values: Tensor | ArrayLike | None = None,
+    n_targets: builtins.int | None = None,
+    nodes_hitrates: Tensor | ArrayLike | None = None,
+    nodes_missing_value_tracks_true: Sequence[builtins.int] | builtins.int | None = None,
+    post_transform: builtins.int = 0,
+    name: str | None = None,
+) -> Symbol:
+    """The summed, averaged, least or largest leaves of trees, for each target."""
+
+def linear_classifier(
+    x: SymbolLike,
+    coefficients: Sequence[builtins.float] | builtins.float,
+    *,
+    classlabels_ints: Sequence[builtins.int] | builtins.int | None = None,
+    classlabels_strings: Sequence[str] | str | None = None,
+    intercepts: Sequence[builtins.float] | builtins.float | None = None,
+    multi_class: builtins.int = 0,
+    post_transform: str = "NONE",
+    name: str | None = None,
+) -> LinearClassifierOutputs:
+    """Classes by a linear score each."""
+
 def tree_ensemble_classifier(
     x: SymbolLike,
     *,
@@ -1213,6 +1128,107 @@ def tree_ensemble_classifier(
     name: str | None = None,
 ) -> TreeEnsembleClassifierOutputs:
     """The form of TreeEnsemble before version 5 of the domain, for classes."""
+
+def svm_regressor(
+    x: SymbolLike,
+    *,
+    coefficients: Sequence[builtins.float] | builtins.float | None = None,
+    kernel_params: Sequence[builtins.float] | builtins.float | None = None,
+    kernel_type: str = "LINEAR",
+    n_supports: builtins.int = 0,
+    one_class: builtins.int = 0,
+    post_transform: str = "NONE",
+    rho: Sequence[builtins.float] | builtins.float | None = None,
+    support_vectors: Sequence[builtins.float] | builtins.float | None = None,
+    name: str | None = None,
+) -> Symbol:
+    """A function of a row by support vectors; with `one_class` only its sign, 1 or -1."""
+
+def svm_classifier(
+    x: SymbolLike,
+    *,
+    classlabels_ints: Sequence[builtins.int] | builtins.int | None = None,
+    classlabels_strings: Sequence[str] | str | None = None,
+    coefficients: Sequence[builtins.float] | builtins.float | None = None,
+    kernel_params: Sequence[builtins.float] | builtins.float | None = None,
+    kernel_type: str = "LINEAR",
+    post_transform: str = "NONE",
+    prob_a: Sequence[builtins.float] | builtins.float | None = None,
+    prob_b: Sequence[builtins.float] | builtins.float | None = None,
+    rho: Sequence[builtins.float] | builtins.float | None = None,
+    support_vectors: Sequence[builtins.float] | builtins.float | None = None,
+    vectors_per_class: Sequence[builtins.int] | builtins.int | None = None,
+    name: str | None = None,
+) -> SVMClassifierOutputs:
+    """Classes by support vectors, or without any by a linear score each."""
+
+def one_hot_encoder(
+    x: SymbolLike,
+    *,
+    cats_int64s: Sequence[builtins.int] | builtins.int | None = None,
+    cats_strings: Sequence[str] | str | None = None,
+    zeros: builtins.int = 1,
+    name: str | None = None,
+) -> Symbol:
+    """A new last axis with a 1 at the place of the category."""
+
+def category_mapper(
+    x: SymbolLike,
+    *,
+    cats_int64s: Sequence[builtins.int] | builtins.int | None = None,
+    cats_strings: Sequence[str] | str | None = None,
+    default_int64: builtins.int = -1,
+    default_string: str = "_Unused",
+    name: str | None = None,
+) -> Symbol:
+    """Strings to numbers or numbers to strings, by a table; of equal keys the last counts."""
+
+def label_encoder(
+    x: SymbolLike,
+    *,
+    default_float: builtins.float = 0.0,
+    default_int64: builtins.int = -1,
+    default_string: str = "_Unused",
+    default_tensor: Tensor | ArrayLike | None = None,
+    keys_floats: Sequence[builtins.float] | builtins.float | None = None,
+    keys_int64s: Sequence[builtins.int] | builtins.int | None = None,
+    keys_strings: Sequence[str] | str | None = None,
+    keys_tensor: Tensor | ArrayLike | None = None,
+    values_floats: Sequence[builtins.float] | builtins.float | None = None,
+    values_int64s: Sequence[builtins.int] | builtins.int | None = None,
+    values_strings: Sequence[str] | str | None = None,
+    values_tensor: Tensor | ArrayLike | None = None,
+    name: str | None = None,
+) -> Symbol:
+    """Keys to values, by a table."""
+
+def cast_map(
+    x: Symbol,
+    *,
+    cast_to: str = "TO_FLOAT",
+    map_form: str = "DENSE",
+    max_map: builtins.int = 1,
+    name: str | None = None,
+) -> Symbol:
+    """The values of a map, in the order of its keys, as a row of a tensor."""
+
+def dict_vectorizer(
+    x: Symbol,
+    *,
+    int64_vocabulary: Sequence[builtins.int] | builtins.int | None = None,
+    string_vocabulary: Sequence[str] | str | None = None,
+    name: str | None = None,
+) -> Symbol:
+    """The values of a map in the order of a vocabulary, zero (or empty) for keys that it lacks."""
+
+def zip_map(
+    x: SymbolLike,
+    *,
+    classlabels_int64s: Sequence[builtins.int] | builtins.int | None = None,
+    classlabels_strings: Sequence[str] | str | None = None,
+    name: str | None = None,
+) -> Symbol:
+    """Each row of probabilities as a map from class labels."""
 
 @overload
 def batch_normalization(
@@ -1363,7 +1379,7 @@ def lp_normalization(
     p: builtins.int = 2,
     name: str | None = None,
 ) -> Symbol:
-    """The input over its Lp norm along an axis."""
+    """The input over its Lp norm along an axis; zero where the norm is."""
 
 @overload
 def max_pool(
@@ -2139,22 +2155,6 @@ def string_normalizer(
 ) -> Symbol:
     """Strings of a list in one case, without the stopwords."""
 
-def tf_idf_vectorizer(
-    x: SymbolLike,
-    max_gram_length: builtins.int,
-    max_skip_count: builtins.int,
-    min_gram_length: builtins.int,
-    mode: str,
-    ngram_counts: Sequence[builtins.int] | builtins.int,
-    ngram_indexes: Sequence[builtins.int] | builtins.int,
-    *,
-    pool_int64s: Sequence[builtins.int] | builtins.int | None = None,
-    pool_strings: Sequence[str] | str | None = None,
-    weights: Sequence[builtins.float] | builtins.float | None = None,
-    name: str | None = None,
-) -> Symbol:
-    """Counts or weights of the n-grams of a vocabulary in each row."""
-
 @overload
 def dropout(
     data: SymbolLike,
@@ -2330,6 +2330,7 @@ __all__ = [
     "random_normal_like",
     "bernoulli",
     "multinomial",
+    "tf_idf_vectorizer",
     "resize",
     "grid_sample",
     "affine_grid",
@@ -2393,23 +2394,23 @@ __all__ = [
     "atanh",
     "array_feature_extractor",
     "binarizer",
-    "cast_map",
-    "category_mapper",
-    "dict_vectorizer",
     "feature_vectorizer",
     "imputer",
-    "label_encoder",
     "normalizer",
-    "one_hot_encoder",
     "scaler",
-    "zip_map",
     "linear_regressor",
-    "linear_classifier",
-    "svm_classifier",
-    "svm_regressor",
-    "tree_ensemble",
     "tree_ensemble_regressor",
+    "tree_ensemble",
+    "linear_classifier",
     "tree_ensemble_classifier",
+    "svm_regressor",
+    "svm_classifier",
+    "one_hot_encoder",
+    "category_mapper",
+    "label_encoder",
+    "cast_map",
+    "dict_vectorizer",
+    "zip_map",
     "batch_normalization",
     "instance_normalization",
     "group_normalization",
@@ -2490,7 +2491,6 @@ __all__ = [
     "regex_full_match",
     "string_split",
     "string_normalizer",
-    "tf_idf_vectorizer",
     "dropout",
     "gradient",
     "adagrad",
