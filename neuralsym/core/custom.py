@@ -19,6 +19,7 @@ from neuralsym.core.schema import AttributeSpec, Formal, Schema
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import rebuild
 from neuralsym.core.types import Type
+from neuralsym.errors import NeuralsymError, TypeMismatch
 
 Typer = Callable[[Call], Sequence[Type]]
 """Gives the types of the outputs of a call."""
@@ -64,7 +65,18 @@ class Custom(Op, abstract=True, metaclass=_Kind):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:
-        return cls.use.types if cls.typer is None else tuple(cls.typer(call))
+        if cls.typer is None:
+            return cls.use.types
+        try:
+            types = tuple(cls.typer(call))
+        except NeuralsymError:
+            raise
+        except Exception as error:
+            call.fail(f"its typer failed: {type(error).__name__}: {error}", TypeMismatch)
+        wrong = next((t for t in types if not isinstance(t, Type)), None)
+        if wrong is not None:
+            call.fail(f"its typer gives {wrong!r}, which is no type", TypeMismatch)
+        return types
 
 
 def custom_op(use: Use, typer: Typer | None = None) -> type[Custom]:

@@ -237,6 +237,19 @@ def test_typers_tell_what_the_file_does_not() -> None:
     pickle.loads(pickle.dumps(network.graph))
 
 
+def test_typers_that_fail_are_named() -> None:
+    for made, said in (
+        (lambda call: [call.shape(3)], "Index.*its typer failed"),
+        (lambda call: ["float32"], "its typer gives 'float32'"),
+        (lambda call: [], "gives 0 outputs, 1 were asked for"),
+    ):
+        library = Library.default()
+        library.typer("Index", made, domain="my.ops")
+        model = model_of([node("Index", ["x"], ["y"], domain="my.ops")], [value("x")], [value("y")])
+        with pytest.raises(NeuralsymError, match=said):
+            neuralsym.load(model, library=library)
+
+
 # -- run ---------------------------------------------------------------------------------------
 def scale_model() -> onnx.ModelProto:
     nodes = [

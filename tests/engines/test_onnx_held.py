@@ -492,6 +492,15 @@ def test_descriptions_metadata_and_annotations_are_kept() -> None:
     assert engine.of_symbolic(engine.read_model(made)) == made
 
 
+def test_descriptions_that_are_no_text_hinder_nothing() -> None:
+    whole = annotated().SerializeToString()
+    for text in (b"a model", b"the graph", b"rectifies", b"namespace", b"block", b"what comes"):
+        assert text in whole
+        broken = engine.read_model(whole.replace(text, b"\xff" * len(text)))
+        made = engine.of_symbolic(broken).SerializeToString()
+        assert "\ufffd".encode() * len(text) in made
+
+
 def test_notes_outlive_pickling_and_saving(tmp_path: Path) -> None:
     import pickle
 

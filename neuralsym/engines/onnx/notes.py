@@ -10,6 +10,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from neuralsym.core.model import Notes, Parameter
 from neuralsym.core.tensor import Tensor
+from neuralsym.engines.onnx.text import readable
 
 if TYPE_CHECKING:
     from neuralsym.engines.onnx.frame import Frame
@@ -30,9 +31,9 @@ def read_notes(model: ModelProto, frame: Frame) -> Notes:
     return Notes(
         model.domain,
         model.model_version,
-        graph.doc_string,
-        {entry.key: entry.value for entry in graph.metadata_props},
-        {v.name: v.doc_string for v in (*graph.input, *graph.output) if v.doc_string},
+        readable(graph.doc_string),
+        {readable(entry.key): readable(entry.value) for entry in graph.metadata_props},
+        {v.name: readable(v.doc_string) for v in (*graph.input, *graph.output) if v.doc_string},
         _quantization(graph, frame),
     )
 
@@ -40,11 +41,11 @@ def read_notes(model: ModelProto, frame: Frame) -> Notes:
 def _quantization(graph: GraphProto, frame: Frame) -> dict[str, dict[str, Parameter]]:
     found: dict[str, dict[str, Parameter]] = {}
     for note in graph.quantization_annotation:
-        roles = found.setdefault(note.tensor_name, {})
+        roles = found.setdefault(readable(note.tensor_name), {})
         for entry in note.quant_parameter_tensor_names:
             stored = frame.stored.get(entry.value)
             tensor = None if stored is None else frame.tensor(*stored)
-            roles[entry.key] = Parameter(entry.value, tensor)
+            roles[readable(entry.key)] = Parameter(readable(entry.value), tensor)
     return found
 
 

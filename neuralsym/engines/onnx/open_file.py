@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, SparseTensorProto, TensorProto
 
 from neuralsym.engines.onnx.tensors import Bytes, Source, map_file, read_tensor
 from neuralsym.engines.onnx.text import check_text
@@ -121,11 +121,11 @@ def complete(opened: Opened) -> ModelProto:
         if isinstance(part, GraphProto):
             tensors += part.initializer
             sparse += part.sparse_initializer
-        for node in part.node:
-            for attribute in node.attribute:
-                tensors += [attribute.t, *attribute.tensors]
-                sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
-                pending += [*attribute.graphs] + ([attribute.g] if attribute.HasField("g") else [])
+        given = [*part.attribute_proto] if isinstance(part, FunctionProto) else []
+        for attribute in (*given, *(a for node in part.node for a in node.attribute)):
+            tensors += [attribute.t, *attribute.tensors]
+            sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+            pending += [*attribute.graphs] + ([attribute.g] if attribute.HasField("g") else [])
         for each in sparse:
             tensors += [each.values, each.indices]
         for tensor in tensors:

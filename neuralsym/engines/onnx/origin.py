@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import NodeProto
 
+from neuralsym.engines.onnx.text import readable
 from neuralsym.errors import Where
 
 
@@ -23,8 +24,9 @@ class Origin(Where):
     def of(cls, file: str, number: int, proto: NodeProto) -> Origin:
         made = cls(file, number)
         made.node = proto.name
-        made.doc = proto.doc_string
-        made.metadata = tuple((entry.key, entry.value) for entry in proto.metadata_props)
+        made.doc = readable(proto.doc_string)
+        entries = proto.metadata_props
+        made.metadata = tuple((readable(e.key), readable(e.value)) for e in entries)
         shown = f"{proto.op_type} {proto.name!r}" if proto.name else proto.op_type
         made.label = f"node {number} ({shown})"
         return made

@@ -19,6 +19,7 @@ from neuralsym.core.types import Type
 from neuralsym.engines.onnx.frame import Frame
 from neuralsym.engines.onnx.notes import read_notes
 from neuralsym.engines.onnx.open_file import Opened
+from neuralsym.engines.onnx.text import readable
 from neuralsym.errors import FormatError
 
 _DEEPEST = 100
@@ -39,7 +40,7 @@ def to_model(opened: Opened, typers: FindTyper = no_typer) -> Model:
     reader.warn()
     proto = opened.model
     metadata = {entry.key: entry.value for entry in proto.metadata_props}
-    return Model({graph.name: graph}, metadata, proto.doc_string, notes)
+    return Model({graph.name: graph}, metadata, readable(proto.doc_string), notes)
 
 
 class Reader:

@@ -20,6 +20,11 @@ def check_text(model: ModelProto, label: str) -> None:
             )
 
 
+def readable(text: Any) -> str:
+    """A description, of which nothing depends: bytes that are no UTF-8 become question marks."""
+    return text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
+
+
 def _texts(model: ModelProto) -> Iterator[Any]:
     yield from (model.producer_name, model.domain)
     yield from (opset.domain for opset in model.opset_import)
