@@ -21,8 +21,11 @@ def decompose(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
     def change(node: Node, inputs: tuple[Symbol | None, ...]) -> Sequence[Symbol] | None:
         if node.op in LEAVES or not may_expand(node.op) or not wanted(node):
             return None
-        return expand(rebuild(node, inputs))
+        found = expand(rebuild(node, inputs))
+        expanded.extend(found or ())
+        return found
 
+    expanded: list[Symbol] = []
     made = graph.map(change)
-    # A body may use operators that have bodies themselves.
-    return made if made is graph or len(made) == len(graph) else decompose(made, wanted)
+    # A body may use operators that have bodies themselves, and may be a single one.
+    return decompose(made, wanted) if expanded else made

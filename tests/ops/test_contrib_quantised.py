@@ -153,8 +153,8 @@ def test_convolutions(signed: bool, weights: bool) -> None:
     kind = np.int8 if weights else np.uint8
     x, y = scale_and_zero(0.05, 3, signed), scale_and_zero(0.5, 100, signed)
     bias = draw.rng.integers(-1000, 1000, 8).astype(np.int32)
-    inputs = [draw.bytes(2, 7, 6, 4, signed=signed), *x,
-              draw.bytes(8, 4, 3, 3, signed=weights), number(0.01), number(zero, kind), *y, bias]  # fmt: skip
+    w = [draw.bytes(8, 4, 3, 3, signed=weights), number(0.01), number(zero, kind)]
+    inputs = [draw.bytes(2, 7, 6, 4, signed=signed), *x, *w, *y, bias]
     attrs: dict[str, Any] = {"channels_last": 1, "pads": (1, 1, 1, 1)}
     agree("QLinearConv", inputs, attrs, units=1, constants=(3, 4, 5))
     grouped = [draw.bytes(2, 4, 7, 6, signed=signed), *x, draw.bytes(8, 2, 3, 3, signed=weights),
