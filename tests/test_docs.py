@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from neuralsym import Graph, Network, ops
 
@@ -31,14 +32,28 @@ def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["z"].name
 
 
-def test_a_kernel_from_outside_is_the_one_that_runs() -> None:
+def test_kernels_from_outside_are_the_ones_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x, y = (helper.make_tensor_value_info(name, 1, ["N", 2]) for name in "xy")
+    nodes = [
+        helper.make_node("Scale", ["x"], ["s"], domain="org.example", factor=3.0),
+        helper.make_node("Neg", ["s"], ["y"]),
+    ]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("org.example", 1)]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    Path("scale.onnx").write_bytes(
+        helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    )
     network = Network(Graph({"y": ops.leaky_relu(ops.variable("x", (4,)))}))
     names: dict[str, Any] = {"network": network}
     for block in code("docs/extending.md"):
         exec(block, names)
-    x = np.array([-1, 2, -3, 4], np.float32)
-    np.testing.assert_allclose(network(x), np.where(x < 0, 0.01 * x, x), rtol=1e-6)
-    assert "leaky_relu" in network.explain()
+    given = np.array([-1, 2, -3, 4], np.float32)
+    np.testing.assert_allclose(network(given), np.where(given < 0, 0.01 * given, given), rtol=1e-6)
+    assert "by leaky_relu" in network.explain()
+    assert names["scaled"](given.reshape(2, 2)).tolist() == [[3, -6], [9, -12]]
 
 
 def test_the_backend_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

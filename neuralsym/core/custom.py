@@ -68,7 +68,7 @@ class Custom(Op, abstract=True, metaclass=_Kind):
         if cls.typer is None:
             return cls.use.types
         try:
-            types = tuple(cls.typer(call))
+            types: tuple[Any, ...] = tuple(cls.typer(call))
         except NeuralsymError:
             raise
         except Exception as error:
