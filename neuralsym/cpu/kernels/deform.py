@@ -214,11 +214,24 @@ def _product(decode: Function, encode: Function) -> Callable[..., None]:
             first = sums.dtype.type(decode(bias[f]) if bias.shape[0] else 0.0)
             for p in range(places):
                 line[p] = first
-            for k in range(each):
+            k = 0
+            while k + 4 <= each:
+                # Four at a time, so that the sums are not loaded and stored for each.
+                a = sums.dtype.type(decode(w[f, k]))
+                b = sums.dtype.type(decode(w[f, k + 1]))
+                c = sums.dtype.type(decode(w[f, k + 2]))
+                d = sums.dtype.type(decode(w[f, k + 3]))
+                s, t = columns[n, start + k], columns[n, start + k + 1]
+                u, v = columns[n, start + k + 2], columns[n, start + k + 3]
+                for p in range(places):
+                    line[p] += a * s[p] + b * t[p] + c * u[p] + d * v[p]
+                k += 4
+            while k < each:
                 factor = sums.dtype.type(decode(w[f, k]))
                 source = columns[n, start + k]
                 for p in range(places):
                     line[p] += factor * source[p]
+                k += 1
             for p in range(places):
                 y[n, f, p] = encode(line[p])
 

@@ -64,16 +64,18 @@ def _ahead(scores: Any, a: int, b: int) -> bool:
 
 
 def _sink(scores: Any, heap: Any, start: int, size: int) -> None:
-    """Move the entry at `start` down to its place in a heap whose root is the worst."""
+    """Move the entry at `start` down to its place in a heap whose root is the best."""
+    if start >= size:
+        return
     moved = heap[start]
     at = start
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and _ahead(scores, heap[child], heap[child + 1]):
+        if child + 1 < size and _ahead(scores, heap[child + 1], heap[child]):
             child += 1
-        if not _ahead(scores, moved, heap[child]):
+        if not _ahead(scores, heap[child], moved):
             break
         heap[at] = heap[child]
         at = child
@@ -119,7 +121,7 @@ def _select(
     given: bool,
     centred: bool,
 ) -> None:
-    """For each class: the candidates sorted by a heap, then thinned out in place."""
+    """For each class: candidates leave a heap, the best first; those kept go to the line's end."""
     n = boxes.shape[1]
     threshold = np.float32(overlap)
     for b in range(kept.shape[0]):
@@ -132,23 +134,20 @@ def _select(
                     size += 1
             for i in range(size // 2 - 1, -1, -1):
                 _sink(line, order, i, size)
-            # The worst leaves the root for the end of the heap, so that the best comes first.
-            for last in range(size - 1, 0, -1):
-                worst = order[0]
-                order[0] = order[last]
-                order[last] = worst
-                _sink(line, order, 0, last)
             taken = 0
-            for at in range(size):
-                candidate = order[at]
-                free = taken < limit
+            while size > 0 and taken < limit:
+                candidate = order[0]
+                size -= 1
+                order[0] = order[size]
+                _sink(line, order, 0, size)
+                free = True
                 for k in range(taken):
-                    if not free:
+                    if _overlaps(boxes[b], candidate, order[n - 1 - k], threshold, centred):
+                        free = False
                         break
-                    free = not _overlaps(boxes[b], candidate, order[k], threshold, centred)
                 if free:
-                    # Places before `at` are free to be written to.
-                    order[taken] = candidate
+                    # Behind the heap, which has lost at least as many as were kept.
+                    order[n - 1 - taken] = candidate
                     taken += 1
             counts[b, c] = taken
 
@@ -158,7 +157,8 @@ def _listed(kept: Any, counts: Any, found: Any) -> None:
     for b in range(counts.shape[0]):
         for c in range(counts.shape[1]):
             for k in range(counts[b, c]):
-                found[at, 0], found[at, 1], found[at, 2] = b, c, kept[b, c, k]
+                found[at, 0], found[at, 1] = b, c
+                found[at, 2] = kept[b, c, kept.shape[2] - 1 - k]
                 at += 1
 
 

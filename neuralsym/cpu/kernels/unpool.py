@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from neuralsym.cpu.arrays import Operand as ArrayOperand
 from neuralsym.cpu.kernels.geometry import window
 from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, settled, view
-from neuralsym.cpu.kernels.select import COMPLEX
 from neuralsym.cpu.kernels.units import (
     Function,
     Side,
@@ -82,12 +82,17 @@ class MaxUnpool(Kernel):
 def _unpool(x: Any, places: Any, y: Any, shapes: Any) -> int:
     rank = shapes.shape[1]
     total = 1
+    alike = True
     for axis in range(rank):
         total *= shapes[0, axis]
+        alike = alike and shapes[0, axis] == shapes[1, axis]
     for i in range(x.shape[0]):
         rest = places[i]
         if rest < 0 or rest >= total:
             return 1
+        if alike:
+            y[rest] = x[i]
+            continue
         at, stride = 0, 1
         for axis in range(rank - 1, -1, -1):
             place = rest % shapes[0, axis]
@@ -103,7 +108,8 @@ def _unpool(x: Any, places: Any, y: Any, shapes: Any) -> int:
 class Col2Im(Kernel):
     """Each element of the image is the sum of the entries of all blocks that it lies in.
 
-    Sums of floats are float64, of whole numbers wrap around, of booleans are true if any is.
+    Sums of whole numbers wrap around, of booleans are true if any is; narrow floats are added in
+    float32 and rounded once.
     """
 
     def supports(self, step: Step) -> bool | str:
@@ -114,6 +120,12 @@ class Col2Im(Kernel):
 
     def settings(self, step: Step) -> Sequence[int]:
         return [1, 2]
+
+    def adjust(self, step: Step) -> None:
+        y = step.outputs[0]
+        _, total, _ = _sum(y.dtype)
+        item = ArrayOperand(total, 0).itemsize
+        step.need_scratch("plane", lambda sizes: item * sizes.workers * prod(sizes.shape(y)[2:]))
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, y = step.inputs[0], step.outputs[0]
@@ -129,12 +141,14 @@ class Col2Im(Kernel):
             for size, before, after, taps, dilation in ends
         ]
         counts = [span // stride + 1 for span, stride in zip(spans, found.strides, strict=True)]
-        kind, loop = _sum(x.dtype)
+        kind, total, loop = _sum(x.dtype)
         lines = [image, block, counts, found.strides, found.dilations, found.before]
         geometry = np.array(lines, np.int64).reshape(-1)
+        places = prod(image)
         sides = [
             Side(x, kind, (batch * channels, prod(block), prod(counts))),
-            Side(y, kind, (batch * channels, prod(image)), "out"),
+            Side(y, kind, (batch * channels, places), "out"),
+            Side(step.scratch["plane"].buffer, total, (sizes.workers, places), "out"),
             Side(geometry, "int64", (len(lines), len(image))),
         ]
         return [typed_row(step, sizes, loop, sides, name="col2im")]
@@ -144,45 +158,61 @@ def _any(value: Any) -> Any:
     return np.uint8(value != 0)
 
 
-def _sum(kind: NumberType) -> tuple[str, Callable[..., None]]:
-    """The type to see elements as, and the loop that adds them up."""
+def _sum(kind: NumberType) -> tuple[str, str, Callable[..., None]]:
+    """The types to see elements and sums as, and the loop that adds up."""
     if kind is NumberType.BOOL:
-        return "uint8", _summing(same, _any, 0)
+        return "uint8", "int64", _summing(same, _any)
     if kind.is_integer:
         # Signed and unsigned sums have the same bits.
-        return f"int{8 * kind.itemsize}", _summing(same, same, 0)
-    if kind in COMPLEX:
-        return kind.value, _summing(same, same, 0j)
-    return kind.value, _summing(decoder(kind), encoder(kind), 0.0)
+        signed = f"int{8 * kind.itemsize}"
+        return signed, signed, _summing(same, same)
+    total = "float32" if kind.itemsize == 2 else kind.value
+    return kind.value, total, _summing(decoder(kind), encoder(kind))
 
 
-@lru_cache(maxsize=64, typed=True)
-def _summing(decode: Function, encode: Function, zero: complex) -> Callable[..., None]:
-    def loop(x: Any, y: Any, geometry: Any, worker: int, workers: int) -> None:
-        axes, taps, places = geometry.shape[1], x.shape[1], y.shape[1]
-        total = y.shape[0] * places
+@cache
+def _summing(decode: Function, encode: Function) -> Callable[..., None]:
+    def line(source: Any, target: Any, low: int, high: int, first: int, stride: int) -> None:
+        """Add entries from `low` to before `high` to every stride-th element from `first` on."""
+        if stride == 1:
+            for i in range(low, high):
+                target[first + i] += decode(source[i])
+        else:
+            for i in range(low, high):
+                target[first + i * stride] += decode(source[i])
+
+    def loop(x: Any, y: Any, sums: Any, geometry: Any, worker: int, workers: int) -> None:
+        last, taps, places = geometry.shape[1] - 1, x.shape[1], y.shape[1]
+        size, count = geometry[0, last], geometry[2, last]
+        stride, dilation, pad = geometry[3, last], geometry[4, last], geometry[5, last]
+        lines = x.shape[2] // count
+        plane = sums[worker]
+        total = y.shape[0]
         for unit in range(total * worker // workers, total * (worker + 1) // workers):
-            plane, place = unit // places, unit % places
-            value = zero
+            for i in range(places):
+                plane[i] = 0
             for tap in range(taps):
-                rest_p, rest_k = place, tap
-                column, stride = 0, 1
-                inside = True
-                for axis in range(axes - 1, -1, -1):
-                    at = rest_p % geometry[0, axis]
-                    rest_p //= geometry[0, axis]
-                    k = rest_k % geometry[1, axis]
-                    rest_k //= geometry[1, axis]
-                    start = at + geometry[5, axis] - k * geometry[4, axis]
-                    count, by = geometry[2, axis], geometry[3, axis]
-                    if start < 0 or start % by or start // by >= count:
-                        inside = False
-                        break
-                    column += start // by * stride
-                    stride *= count
-                if inside:
-                    value += decode(x[plane, tap, column])
-            y[plane, place] = encode(value)
+                # Along the last axis: first + i * stride for the entries that lie on the image.
+                first = tap % geometry[1, last] * dilation - pad
+                low = max(0, -(first // stride))
+                high = min(count, (size - 1 - first) // stride + 1)
+                for number in range(lines):
+                    rest, rest_k = number, tap // geometry[1, last]
+                    base, step = 0, size
+                    inside = True
+                    for axis in range(last - 1, -1, -1):
+                        at = rest % geometry[2, axis] * geometry[3, axis] - geometry[5, axis]
+                        at += rest_k % geometry[1, axis] * geometry[4, axis]
+                        rest //= geometry[2, axis]
+                        rest_k //= geometry[1, axis]
+                        inside = inside and 0 <= at < geometry[0, axis]
+                        base += at * step
+                        step *= geometry[0, axis]
+                    if inside:
+                        entries = x[unit, tap, number * count : (number + 1) * count]
+                        line(entries, plane, low, high, base + first, stride)
+            for i in range(places):
+                y[unit, i] = encode(plane[i])
 
     return loop
 
