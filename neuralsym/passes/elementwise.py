@@ -26,12 +26,9 @@ MOST_FUNCTIONS = 64
 """Longer expressions take the compiler more than linear time."""
 MOST_INPUTS = 16
 
-_FUSABLE = frozenset(
-    k
-    for k in NumberType
-    if k in ("bool", "float16", "bfloat16", "float32", "float64")
-    or (k.is_integer and k not in ("int4", "uint4", "int2", "uint2"))
-)
+_FUSABLE = frozenset(NumberType) - {
+    *(NumberType.STRING, NumberType.COMPLEX64, NumberType.COMPLEX128),
+}
 
 
 def fuse_elementwise(graph: Graph) -> Graph:

@@ -17,7 +17,7 @@ from neuralsym.cpu.scalar_ir import supported
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
-MAX_RANK = 8
+MAX_RANK = 64
 
 
 class ElementwiseKernel(Kernel):
