@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from neuralsym.core import registry
 from neuralsym.core.body import refitted
 from neuralsym.core.check import agree
 from neuralsym.core.graph import Graph
-from neuralsym.core.leaves import constant
 from neuralsym.core.op import Call
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.tensor import Tensor
 from neuralsym.core.traverse import inlined
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
+from neuralsym.ops.attention_expansion import Heads, expand_attention
 from neuralsym.ops.base import (
     Contraction,
     bad,
@@ -28,7 +24,7 @@ from neuralsym.ops.base import (
     check_rank,
     same_type,
 )
-from neuralsym.ops.expansions import converted, reshaped, same_size, size_of, sizes_of, whole
+from neuralsym.ops.expansions import converted
 from neuralsym.ops.shapes import merged
 
 _MOST_HEADS = 2**20
@@ -52,6 +48,8 @@ class Attention(Contraction):
             check_range(call, name, 1, _MOST_HEADS)
             if call.type(0).rank == 3 and call.attr(name) is None:
                 call.fail(f"{name} must be given when Q, K and V have three axes", bad)
+        if call.has(4) != call.has(5):
+            call.fail("past_key and past_value are given together or not at all", bad)
         check_choice(call, "is_causal", (0, 1))
         check_choice(call, "qk_matmul_output_mode", (0, 1, 2, 3))
         check_range(call, "softcap", 0)
@@ -89,6 +87,10 @@ class Attention(Contraction):
             TensorType(t2, (batch, kv_heads, total, v_size)),
             TensorType(t1, (batch, q_heads, q_length, total)),
         ]
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        return expand_attention(node)
 
 
 def _share(call: Call, width: Size, heads: int, what: str) -> Size:
@@ -215,34 +217,12 @@ class FlexAttention(Contraction):
         # between them. A softmax that is asked to be narrower than its inputs narrows the scores.
         precision = _precision(q.dtype, node.attr("softmax_precision"))
         wide = max(precision, q.dtype, key=lambda kind: kind.itemsize)
-        heads, kept = sizes_of(q, 0, 3), size_of(k, 2)
-        size = q.shape[3]
-        scale = node.attr("scale")
-        if scale is None and isinstance(size, int):
-            scale = 1 / math.sqrt(size) if size else 1.0
-        factor = None if scale is None else constant(Tensor.of(np.float64(scale), wide))
-        if factor is None:
-            factor = registry.call(
-                "Reciprocal", registry.call("Sqrt", converted(size_of(q, 3), wide))
-            )
-        scaled = converted(q, wide) * factor
-        keys = registry.call("Transpose", converted(k, wide), perm=(0, 1, 3, 2))
-        values = converted(v, precision)
-        grouped = not same_size(q.shape[1], k.shape[1])
-        if grouped:
-            # Query head h goes with key head h // group: the heads are cut in two axes.
-            cut = (size_of(k, 1), registry.call("Div", size_of(q, 1), size_of(k, 1)), size_of(q, 2))
-            scaled = reshaped(scaled, size_of(q, 0), *cut, size_of(q, 3))
-            keys, values = (registry.call("Unsqueeze", s, whole(2)) for s in (keys, values))
-        scores = registry.call("MatMul", scaled, keys)
-        if grouped:
-            scores = reshaped(scores, heads, kept)
-        scores = cls._modified(node, "score_mod", converted(scores, precision))
-        weights = cls._modified(node, "prob_mod", registry.call("Softmax", scores, axis=-1))
-        if grouped:
-            weights = reshaped(weights, size_of(q, 0), *cut, kept)
-        made = converted(registry.call("MatMul", weights, values), q.dtype)
-        return [reshaped(made, heads, size_of(v, 3)) if grouped else made]
+        heads = Heads(q, k, v)
+        scores = converted(heads.scores(node.attr("scale"), wide), precision)
+        scores = cls._modified(node, "score_mod", scores)
+        weights = registry.call("Softmax", scores, axis=-1)
+        weights = cls._modified(node, "prob_mod", weights)
+        return [converted(heads.weighted(weights), q.dtype)]
 
     @classmethod
     def _scores(cls, call: Call) -> TensorType:
