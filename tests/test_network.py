@@ -177,3 +177,13 @@ def test_summary_counts_without_drawing(dense: Network) -> None:
     assert totals["parameters"] == 25
     assert totals["macs"] == 20
     assert not dense.weights.tensor("fc/kernel").is_drawn
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (1, 0), (0, 0), (1, 1), (3, 1), (1, 3), (3, 3)])
+def test_named_sizes_broadcast_as_numpys_do(sizes: tuple[int, int]) -> None:
+    x, y = ops.variable("x", ("N", 2)), ops.variable("y", ("M", 2))
+    network = Network(Graph({"sum": x + y, "shape": ops.shape(x + y)}))
+    a, b = (np.full((size, 2), size, np.float32) for size in sizes)
+    found = network.run({"x": a, "y": b})
+    np.testing.assert_array_equal(found["sum"], a + b)
+    assert found["shape"].tolist() == list((a + b).shape)

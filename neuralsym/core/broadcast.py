@@ -1,6 +1,6 @@
 """Broadcasting of shapes that may be symbolic, as numpy and ONNX define it.
 
-Two names that differ broadcast to their maximum, which is their common size whenever the run
+Two names that differ broadcast to `broadcast(M, N)`, which is their common size whenever the run
 accepts them; the run checks.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from neuralsym.core.dim import Dim, certainly_differ, maximum
+from neuralsym.core.dim import Dim, broadcast, certainly_differ
 from neuralsym.core.types import Shape, Size
 from neuralsym.errors import ShapeMismatch
 
 _LONGEST = 200
-"""A longer expression of the maxima of names says nothing to anybody; it becomes unknown."""
+"""A longer expression of the broadcast of names says nothing to anybody; it becomes unknown."""
 
 
 def broadcast_shapes(shapes: Sequence[Shape | None]) -> Shape | None:
@@ -52,5 +52,5 @@ def broadcast_sizes(a: Size, b: Size, axis: int = -1) -> Size:
         return size
     if a is None or b is None:
         return None
-    widest = maximum(a, b)
-    return widest if len(str(widest)) <= _LONGEST else None
+    both = broadcast(a, b)
+    return both if len(str(both)) <= _LONGEST else None

@@ -1,8 +1,8 @@
 """Dimensions: an int, a name, or an expression of names in one canonical form.
 
-A `Dim` is a sum of products of atoms; an atom is a name, or the floor quotient, the minimum or the
-maximum of two dimensions. Equal expressions have equal forms, so `==` and text comparison agree.
-Names stand for sizes, integers of at least zero.
+A `Dim` is a sum of products of atoms; an atom is a name, or the floor quotient, the minimum, the
+maximum or the broadcast of two dimensions. Equal expressions have equal forms, so `==` and text
+comparison agree. Names stand for sizes, integers of at least zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TooLong(ShapeMismatch):
 
 @dataclass(frozen=True)
 class Apply:
-    """A function of two dimensions that is no sum of products: `//`, `min` or `max`."""
+    """A function of two dimensions that is no sum of products: `//`, `min`, `max`, `broadcast`."""
 
     function: str
     left: DimLike
@@ -232,6 +232,24 @@ def maximum(a: DimLike, b: DimLike) -> DimLike:
     return _extreme("max", a, b)
 
 
+def broadcast(a: DimLike, b: DimLike) -> DimLike:
+    """The size that two sizes broadcast to, where they do: 0 beside 1, else the larger.
+
+    What a run does not accept, sizes that differ and are not 1, is for the run to refuse.
+    """
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Dim) and other in _operands(one, "broadcast"):
+            return one
+    left, right = sorted((a, b), key=str)
+    return _atom("broadcast", left, right)
+
+
 def product(dims: Iterable[DimLike]) -> DimLike:
     """The product of dimensions; 1 for none."""
     total: DimLike = 1
@@ -261,6 +279,7 @@ APPLY: dict[str, Callable[[DimLike, DimLike], DimLike]] = {
     "//": floor_div,
     "min": minimum,
     "max": maximum,
+    "broadcast": broadcast,
 }
 
 
@@ -283,7 +302,7 @@ def _extreme(function: str, a: DimLike, b: DimLike) -> DimLike:
 
 
 def _operands(dim: Dim, function: str) -> Iterator[DimLike]:
-    """What a minimum or maximum is taken of, through those inside it."""
+    """What such a function is taken of, through those inside it."""
     atom = dim.terms[0][0][0] if dim.is_name else None
     if isinstance(atom, Apply) and atom.function == function:
         for part in (atom.left, atom.right):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from neuralsym.core.dim import (
     Dim,
     DimLike,
+    broadcast,
     ceil_div,
     certainly_differ,
     evaluate,
@@ -218,3 +220,17 @@ def test_the_longest_expressions_still_read_back() -> None:
         except ShapeMismatch:
             break
     assert Dim.parse(str(longest)) == longest
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
+def test_broadcast_is_numpys(a: int, b: int, c: int) -> None:
+    names = [Dim.name(n) for n in "ABC"]
+    symbolic = broadcast(broadcast(names[0], names[1]), names[2])
+    assert broadcast(symbolic, names[0]) == symbolic
+    assert Dim.parse(str(symbolic)) == symbolic
+    try:
+        (wanted,) = np.broadcast_shapes((a,), (b,), (c,))
+    except ValueError:
+        return
+    assert evaluate(symbolic, {"A": a, "B": b, "C": c}) == wanted
+    assert broadcast(broadcast(a, b), c) == wanted
