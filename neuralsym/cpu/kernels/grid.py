@@ -29,6 +29,9 @@ from neuralsym.dtypes import NumberType
 MODES = {"nearest": taps.NEAREST, "linear": taps.LINEAR, "cubic": taps.CUBIC}
 PADDINGS = {"zeros": taps.ZEROS, "border": taps.BORDER, "reflection": taps.REFLECTION}
 
+TILE = 64
+"""How many points are prepared at a time where every channel samples them in turn."""
+
 
 class GridSample(Kernel):
     """The corners around each point of the grid, then their weighted sum for every channel.
@@ -42,7 +45,7 @@ class GridSample(Kernel):
     def adjust(self, step: Step) -> None:
         x = step.inputs[0]
         assert x is not None
-        corners = MODES[step.attr("mode")] ** (x.rank - 2)
+        corners = max(MODES[step.attr("mode")] ** (x.rank - 2), 4 * TILE)
         step.need_scratch("corners", lambda sizes: 16 * corners * sizes.workers)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
@@ -55,9 +58,11 @@ class GridSample(Kernel):
         n, c, space = shape[0], shape[1], shape[2:]
         mode = MODES[step.attr("mode")]
         corners = mode ** len(space)
+        kind, loop = _loop(x.dtype, grid.dtype, mode, len(space))
+        if mode == taps.LINEAR and len(space) == 2:
+            corners *= TILE
         memory = step.scratch["corners"].buffer
         count = prod(points[1:-1])
-        kind, loop = _loop(x.dtype, grid.dtype, mode)
         parts = 2 if kind == "pair" else 1
         kind = "uint64" if kind == "pair" else kind
         sides = [
@@ -77,7 +82,9 @@ class GridSample(Kernel):
         return [typed_row(step, sizes, loop, sides, attributes, name="grid_sample")]
 
 
-def _loop(kind: NumberType, grid: NumberType, mode: int) -> tuple[str, Callable[..., None]]:
+def _loop(
+    kind: NumberType, grid: NumberType, mode: int, axes: int
+) -> tuple[str, Callable[..., None]]:
     """The type to see the elements as ("pair": two of eight bytes), and the loop over them."""
     point = decoder(grid)
     if mode == taps.NEAREST:
@@ -86,6 +93,8 @@ def _loop(kind: NumberType, grid: NumberType, mode: int) -> tuple[str, Callable[
     if kind in COMPLEX:
         return kind.value, _sample(point, same, same, 2)
     seen = "uint8" if kind is NumberType.BOOL else kind.value
+    if mode == taps.LINEAR and axes == 2:
+        return seen, _bilinear(point, decoder(kind), encoder(kind))
     return seen, _sample(point, decoder(kind), encoder(kind), 1)
 
 
@@ -168,6 +177,74 @@ def _sample(
                             if corner[k] >= 0:
                                 value += weight[k] * decode(x[n, c, corner[k], part])
                         y[n, c, p, part] = encode(value)
+
+    return loop
+
+
+@cache
+def _bilinear(point: Function, decode: Function, encode: Function) -> Callable[..., None]:
+    """The loop for the most frequent case: two axes with two taps each, in registers."""
+
+    def loop(
+        x: Any,
+        grid: Any,
+        y: Any,
+        space: Any,
+        offsets: Any,
+        weights: Any,
+        count: int,
+        padding: int,
+        edges: bool,
+        worker: int,
+        workers: int,
+    ) -> None:
+        points, height, width = grid.shape[1], space[0], space[1]
+        total = grid.shape[0] * points
+        corner, weight = offsets[worker], weights[worker]
+        stop = total * (worker + 1) // workers
+        start = total * worker // workers
+        while start < stop:
+            # A few points of one batch entry, so that each channel is written in one go.
+            n, first = start // points, start % points
+            tile = min(TILE, stop - start, points - first)
+            start += tile
+            for t in range(tile):
+                p = first + t
+                row = denormalized(np.float64(point(grid[n, p, 1])), height, edges)
+                column = denormalized(np.float64(point(grid[n, p, 0])), width, edges)
+                row = within(row, height, padding, edges)
+                column = within(column, width, padding, edges)
+                top, left = np.floor(row), np.floor(column)
+                down, right = row - top, column - left
+                i0 = element(top, height, padding, edges)
+                i1 = element(top + 1, height, padding, edges)
+                j0 = element(left, width, padding, edges)
+                j1 = element(left + 1, width, padding, edges)
+                whole = i0 >= 0 and i1 >= 0 and j0 >= 0 and j1 >= 0
+                for tap in range(4):
+                    i, j = (i1 if tap > 1 else i0), (j1 if tap & 1 else j0)
+                    part = down if tap > 1 else 1 - down
+                    weight[4 * t + tap] = part * (right if tap & 1 else 1 - right)
+                    corner[4 * t + tap] = i * width + j if i >= 0 and j >= 0 else -1
+                if not whole:
+                    for k in range(x.shape[1]):
+                        value = 0.0
+                        for tap in range(4 * t, 4 * t + 4):
+                            if corner[tap] >= 0:
+                                value += weight[tap] * decode(x[n, k, corner[tap], 0])
+                        y[n, k, p, 0] = encode(value)
+                    corner[4 * t] = -1
+            for k in range(x.shape[1]):
+                source, target = x[n, k], y[n, k]
+                for t in range(tile):
+                    at = 4 * t
+                    if corner[at] >= 0:
+                        target[first + t, 0] = encode(
+                            weight[at] * decode(source[corner[at], 0])
+                            + weight[at + 1] * decode(source[corner[at + 1], 0])
+                            + weight[at + 2] * decode(source[corner[at + 2], 0])
+                            + weight[at + 3] * decode(source[corner[at + 3], 0])
+                        )
 
     return loop
 
