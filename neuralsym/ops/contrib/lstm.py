@@ -216,7 +216,11 @@ class _Step:
 
 
 def _functions(given: Given, direction: int) -> tuple[Function, Function, Function]:
-    """The activations of the gates, of the cell's input and of the cell, clipped first."""
+    """The activations of the gates, of the cell's input and of the cell.
+
+    What comes from the inputs is clipped first. The cell is not, though the text of the operator
+    has all inputs of activations clipped: onnxruntime, whose operator it is, does not.
+    """
     names = given.attr("activations") or ("Sigmoid", "Tanh", "Tanh") * (direction + 1)
     sources = [iter(given.attr(f"activation_{n}") or ()) for n in ("alpha", "beta")]
     clip = given.attr("clip")
@@ -225,14 +229,18 @@ def _functions(given: Given, direction: int) -> tuple[Function, Function, Functi
         defaults = _PARAMETERS[name.lower()]
         pairs = zip(sources, defaults, strict=False)
         parameters = [float(next(source, default)) for source, default in pairs]
-        made.append(partial(_activated, name.lower(), parameters, clip))
-    a, b, c = made[3 * direction : 3 * direction + 3]
-    return a, b, c
-
-
-def _activated(name: str, parameters: Sequence[float], clip: float | None, x: Symbol) -> Symbol:
+        made.append(partial(_activated, name.lower(), parameters))
+    gate, entry, cell = made[3 * direction : 3 * direction + 3]
     if clip:
-        x = op("Clip", x, -clip, clip)
+        return _clipped(gate, clip), _clipped(entry, clip), cell
+    return gate, entry, cell
+
+
+def _clipped(function: Function, limit: float) -> Function:
+    return lambda x: function(op("Clip", x, -limit, limit))
+
+
+def _activated(name: str, parameters: Sequence[float], x: Symbol) -> Symbol:
     if name == "affine":
         return x * parameters[0] + parameters[1]
     if name == "scaledtanh":
