@@ -16,6 +16,9 @@ from neuralsym.cpu.program import Operand, Row, Sizes, Step
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
+TILE = 64
+"""How many places are prepared at a time, for every channel to sample them in turn."""
+
 
 class DeformConv(Kernel):
     """Each tap reads between the elements where its offset points; outside the input lies zero.
@@ -32,7 +35,8 @@ class DeformConv(Kernel):
     def adjust(self, step: Step) -> None:
         axes = step.outputs[0].rank - 2
         step.need_scratch("columns", lambda sizes: prod(_columns(step, sizes)) * _item(step))
-        step.need_scratch("corners", lambda sizes: 16 * 2**axes * sizes.workers)
+        room = TILE * (2 * 2**axes + 1)
+        step.need_scratch("corners", lambda sizes: 8 * room * sizes.workers)
         step.need_scratch("sums", lambda sizes: sizes.workers * _places(step, sizes) * _item(step))
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
@@ -47,7 +51,7 @@ class DeformConv(Kernel):
         axes, groups = len(space), int(step.attr("offset_group") or 1)
         found = window(step, filters[2:], space)
         kind, wide = x.dtype.value, _wide(step)
-        decode, corners = decoder(x.dtype), 2**axes
+        decode, corners = decoder(x.dtype), TILE * 2**axes
         memory = step.scratch["corners"].buffer
         shifts = (batch, groups, taps, axes, places)
         weights = (batch, groups, taps, places) if mask is not None else (0, 0, 0, 0)
@@ -59,14 +63,14 @@ class DeformConv(Kernel):
             )
         geometry = [space, result, filters[2:], found.strides, found.dilations, found.before]
         flat = np.array(geometry, np.int64).reshape(-1)
-        beside = Operand(memory, 8 * corners * sizes.workers)
+        beside = Operand(memory, 8 * (corners + TILE) * sizes.workers)
         sides = [
             Side(x, kind, (batch, channels, prod(space))),
             Side(offset, kind, shifts),
             Side(offset if mask is None else mask, kind, weights),
             Side(step.scratch["columns"].buffer, wide, columns, "out"),
             Side(flat, "int64", (len(geometry), axes)),
-            Side(memory, "int64", (sizes.workers, corners), "out"),
+            Side(memory, "int64", (sizes.workers, corners + TILE), "out"),
             Side(beside, "float64", (sizes.workers, corners), "out"),
         ]
         rows = [typed_row(step, sizes, _gather(decode), sides, name="deform_columns")]
@@ -174,21 +178,41 @@ def _gather(decode: Function) -> Callable[..., None]:
         channels, taps, places = columns.shape[1], columns.shape[2], columns.shape[3]
         groups = offset.shape[1]
         each = channels // groups
-        corner, weight = offsets[worker], weights[worker]
+        most = 1 << geometry.shape[1]
+        corner, weight = offsets[worker, : most * TILE], weights[worker]
+        counts = offsets[worker, most * TILE :]
         total = columns.shape[0] * groups * taps
         for unit in range(total * worker // workers, total * (worker + 1) // workers):
             tap, rest = unit % taps, unit // taps
             g, n = rest % groups, rest // groups
-            for p in range(places):
-                count = corners_of(offset, n, g, tap, p, geometry, corner, weight)
-                scale = np.float64(1.0)
-                if mask.shape[0]:
-                    scale = np.float64(decode(mask[n, g, tap, p]))
+            for start in range(0, places, TILE):
+                # A few places, so that each channel is written in one go.
+                tile = min(TILE, places - start)
+                for t in range(tile):
+                    low, high = t * most, (t + 1) * most
+                    around, parts = corner[low:high], weight[low:high]
+                    count = corners_of(offset, n, g, tap, start + t, geometry, around, parts)
+                    counts[t] = count
+                    if mask.shape[0]:
+                        scale = np.float64(decode(mask[n, g, tap, start + t]))
+                        for k in range(count):
+                            parts[k] *= scale
                 for c in range(g * each, (g + 1) * each):
-                    value = 0.0
-                    for k in range(count):
-                        value += weight[k] * decode(x[n, c, corner[k]])
-                    columns[n, c, tap, p] = value * scale
+                    source, target = x[n, c], columns[n, c, tap]
+                    for t in range(tile):
+                        k = t * most
+                        if counts[t] == 4:
+                            target[start + t] = (
+                                weight[k] * decode(source[corner[k]])
+                                + weight[k + 1] * decode(source[corner[k + 1]])
+                                + weight[k + 2] * decode(source[corner[k + 2]])
+                                + weight[k + 3] * decode(source[corner[k + 3]])
+                            )
+                            continue
+                        value = 0.0
+                        for at in range(k, k + counts[t]):
+                            value += weight[at] * decode(source[corner[at]])
+                        target[start + t] = value
 
     return loop
 
