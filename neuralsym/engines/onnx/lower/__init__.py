@@ -1,9 +1,9 @@
 """A graph in terms of what an older opset has.
 
-Each node that the opset cannot say is rewritten by the rules of its operator, then by what holds
-for all: axes counted from the start, other number types, the operator's own expansion or ONNX's
-body of it. What comes out is lowered in turn. A node that nothing can say is refused by name, with
-the lowest opset that can.
+A node that the opset cannot say is a constant where its inputs are; else it is rewritten by the
+rules of its operator, then by what holds for all: other number types, axes counted from the start,
+the operator's own expansion or ONNX's body of it. What comes out is lowered in turn. A node that
+nothing can say is refused by name, with the lowest opset that can.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 
 from neuralsym.core.graph import Graph
+from neuralsym.core.leaves import OWN
 from neuralsym.core.schema import OPSET
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import LEAVES, renewed, topological
@@ -89,7 +90,7 @@ def _lower(node: Node, opset: int, depth: int) -> Sequence[Symbol]:
     if depth > _DEEPEST:
         raise Cannot("what it is made of has no end")
     reason = ""
-    for rule in (*RULES.get(node.op_type, ()), *GENERAL):
+    for rule in (settings.folded, *RULES.get(node.op_type, ()), *GENERAL):
         try:
             made = rule(Target(node, opset))
             if made is not None:
@@ -106,6 +107,8 @@ def _settled(made: Sequence[Symbol], node: Node, opset: int, depth: int) -> list
     new: dict[Symbol, Symbol] = {}
     before = set(node.operands)
     for inner in topological((s.node for s in made if s not in before), stop=before):
+        if inner.op not in LEAVES and inner.op.domain.partition(".")[0] == OWN:
+            raise Cannot  # an expansion for our own engine
         if is_older(inner):
             inputs = tuple(None if s is None else new.get(s, s) for s in inner.inputs)
             here = inner if inputs == inner.inputs else _with_inputs(inner, inputs)
@@ -154,7 +157,6 @@ def _below(opset: int, rule: Rule) -> Rule:
 
 
 GENERAL: tuple[Rule, ...] = (
-    settings.folded,
     elementwise.other_types,
     settings.counted_from_the_start,
     _expanded,

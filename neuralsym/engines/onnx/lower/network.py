@@ -55,16 +55,15 @@ def pool(t: Target) -> Sequence[Symbol] | None:
         return None
     if t.name == "AveragePool" and t.attr("count_include_pad"):
         t.refuse("ceil_mode with count_include_pad counts what no padding can say")
-    sizes, out = t.sizes()[2:], t.node.outputs[0].shape
-    assert out is not None
+    out = t.node.outputs[0].shape
     if (t.attr("auto_pad") or "NOTSET") != "NOTSET":
         return t.again(t.x, ceil_mode=None)
     kernel = t.attr("kernel_shape")
     count = len(kernel)
     strides, dilations = (t.attr(n) or (1,) * count for n in ("strides", "dilations"))
     pads = list(t.attr("pads") or (0,) * (2 * count))
-    for i, size in enumerate(sizes):
-        wanted = out[i + 2]
+    for i in range(count):
+        size, wanted = t.size(i + 2), None if out is None else out[i + 2]
         assert isinstance(wanted, int)
         extent = dilations[i] * (kernel[i] - 1) + 1
         covered = (wanted - 1) * strides[i] + extent - size - pads[i]

@@ -17,7 +17,6 @@ from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
-from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.lower.target import Target, ints
 from neuralsym.ops.evaluate import evaluate
 
@@ -83,23 +82,19 @@ def _by_matrices(t: Target) -> Sequence[Symbol]:
         t.refuse("crops cannot be said")
     if not t.x.dtype.is_float:
         t.refuse(f"{t.x.dtype} cannot be resized so")
-    sizes, out = t.sizes(), t.node.outputs[0].shape
+    rank, out = t.rank(), t.node.outputs[0].shape
     assert out is not None
-    settings = _per_axis(t, sizes)
     made = t.x
-    for axis, (size, wanted) in enumerate(zip(sizes, out, strict=True)):
-        setting = settings[axis]
-        if setting is None:
-            continue
-        if not isinstance(wanted, int):
+    for axis, setting in _per_axis(t, rank).items():
+        if not isinstance(out[axis], int):
             t.refuse("its size is not known")
-        matrix = _matrix(t, size, setting)
+        matrix = _matrix(t, t.size(axis), setting)
         if t.attr("mode") == "nearest":
             made = t.op("Gather", made, ints(matrix.argmax(0)), axis=axis)
             continue
-        order = [*range(len(sizes))]
+        order = [*range(rank)]
         order[axis], order[-1] = order[-1], order[axis]
-        last = axis == len(sizes) - 1
+        last = axis == rank - 1
         turned = made if last else t.op("Transpose", made, perm=order)
         weights = constant(Tensor.of(matrix.astype(t.x.dtype.numpy), t.x.dtype))
         product = t.op("MatMul", turned, weights)
@@ -107,29 +102,18 @@ def _by_matrices(t: Target) -> Sequence[Symbol]:
     return [t.op("Identity", made)] if made is t.x else [made]
 
 
-def _per_axis(t: Target, sizes: Sequence[int]) -> list[tuple[str, Any] | None]:
-    """What is said of each axis: its scale or its size; None where it is left alone."""
-    rank = len(sizes)
+def _per_axis(t: Target, rank: int) -> dict[int, tuple[str, Any]]:
+    """What is said of each axis that is resized: its scale or its size."""
     along = range(rank) if t.attr("axes") is None else [t.axis(a, rank) for a in t.attr("axes")]
-    made: list[tuple[str, Any] | None] = [None] * rank
     if t.has(2):
-        for axis, scale in zip(along, t.setting(2), strict=True):
-            made[axis] = None if scale == 1 else ("scales", scale)
-        return made
+        scales = zip(along, t.setting(2), strict=True)
+        return {axis: ("scales", scale) for axis, scale in scales if scale != 1}
     out = t.node.outputs[0].shape
     assert out is not None
-    t.setting(3)
-    policy = t.attr("keep_aspect_ratio_policy")
-    choose = {"not_larger": min, "not_smaller": max}.get(policy)
-    if choose is not None:  # one scale for all, which the sizes are rounded from
-        ratios = [int(w) / sizes[a] for a, w in zip(along, t.setting(3), strict=True)]
-        return [
-            None if axis not in along else ("sizes", (choose(ratios), out[axis]))
-            for axis in range(rank)
-        ]
-    for axis, wanted in zip(along, t.setting(3), strict=True):
-        made[axis] = None if int(wanted) == sizes[axis] else ("sizes", (None, int(wanted)))
-    return made
+    wanted = {axis: int(w) for axis, w in zip(along, t.setting(3), strict=True)}
+    if t.attr("keep_aspect_ratio_policy") != "stretch":  # which the sizes are rounded from
+        t.refuse("it keeps no ratio of sizes")
+    return {axis: ("sizes", w) for axis, w in wanted.items() if w != t.size(axis)}
 
 
 def _matrix(t: Target, size: int, setting: tuple[str, Any]) -> NDArray[Any]:
@@ -141,9 +125,8 @@ def _matrix(t: Target, size: int, setting: tuple[str, Any]) -> NDArray[Any]:
     if kind == "scales":
         scales = constant(np.array([value], np.float32))
     else:
-        sizes = ints([value[1]])
+        sizes = ints([value])
     node = apply(find_op("Resize"), [x, None, scales, sizes], attrs, where=t.node.where)[0].node
     values = [None if s is None else s.node.attrs["value"].value for s in node.inputs]
     found: NDArray[Any] = np.asarray(evaluate(node, values)[0])
-    assert t.x.dtype is not NumberType.STRING
     return found

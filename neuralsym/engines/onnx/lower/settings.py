@@ -74,7 +74,7 @@ def slices(t: Target) -> Sequence[Symbol] | None:
         if step == 1:
             cut.append(i)
             continue
-        chosen = range(*slice(starts[i], ends[i], step).indices(t.size(axis)))
+        chosen = sliced(starts[i], ends[i], step, t.size(axis))
         made = t.op("Gather", made, ints([*chosen]), axis=axis)
     if not cut:
         return [made]
@@ -83,6 +83,16 @@ def slices(t: Target) -> Sequence[Symbol] | None:
     if t.opset >= 10:
         return [t.op("Slice", made, *map(ints, pick))]
     return t.older(made, starts=tuple(pick[0]), ends=tuple(pick[1]), axes=tuple(pick[2]))
+
+
+def sliced(start: int, end: int, step: int, size: int) -> range:
+    """The places of a slice, clamped as ONNX says: unlike Python's, a start is always inside."""
+    start, end = (v + size if v < 0 else v for v in (start, end))
+    if step > 0:
+        return range(min(max(start, 0), size), min(max(end, 0), size), step)
+    if not size:
+        return range(0)
+    return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
 
 
 def _folded(symbols: Sequence[Symbol]) -> list[Symbol]:
