@@ -23,7 +23,7 @@ from neuralsym.core.leaves import constant, is_stored, stored
 from neuralsym.core.registry import call
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.dtypes import NumberType
-from neuralsym.ops.expansions import converted, whole
+from neuralsym.ops.expansions import converted, known_sizes, whole
 
 EXACT = 2**24
 """Float32 holds all integers up to here."""
@@ -120,21 +120,24 @@ def exact_conv(node: Node, x: Symbol, w: Symbol, zx: Symbol | None, zw: Symbol |
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     settings = {k: v for k, v in node.attrs.items() if k in names}
     offset = None if zw is None else _channels(zw, rank, 0)
-    weights = _values(w, zw, rank)
+    weights, known = _values(w, zw, rank), known_sizes(w.shape[1:])
+    each: NDArray[Any] | None = None  # how large the sums over each channel may become
     if weights is not None:
         each = _largest(x, zx) * np.abs(weights).sum(tuple(range(2, rank)))
-    else:
-        taps = math.prod(d if isinstance(d, int) else EXACT for d in w.shape[2:])
-        channels = w.shape[1] if isinstance(w.shape[1], int) else EXACT
-        each = np.full((1, channels), float(_largest(x, zx) * _largest(w, zw) * taps))
-    total = _most(each.sum(1))
-    parts = _parts(each) if total > EXACT and int(node.attr("group") or 1) == 1 else 1
-    kind = FLOAT if total <= EXACT or parts > 1 else DOUBLE
+    elif known is not None:
+        channels, *taps = known
+        largest = _largest(x, zx) * _largest(w, zw)
+        each = np.full((1, channels), float(largest * math.prod(taps)))
+    total = math.inf if each is None else _most(each.sum(1))
+    cuts: list[tuple[int, int]] = []
+    if each is not None and total > EXACT and int(node.attr("group") or 1) == 1:
+        cuts = _cuts(each)
+    kind = FLOAT if total <= EXACT or cuts else DOUBLE
     left, right = _less(x, _single(zx), kind), _less(w, offset, kind)
-    if parts == 1:
+    if not cuts:
         return _as_int32(call("Conv", left, right, **settings), total)
     made: Symbol | None = None
-    for start, end in _bounds(each.shape[1], parts):
+    for start, end in cuts:
         pair = (call("Slice", v, whole(start), whole(end), whole(1)) for v in (left, right))
         sums = _as_int32(call("Conv", *pair, **settings), EXACT)
         made = sums if made is None else call("Add", made, sums)
@@ -142,18 +145,14 @@ def exact_conv(node: Node, x: Symbol, w: Symbol, zx: Symbol | None, zw: Symbol |
     return made
 
 
-def _parts(each: NDArray[Any]) -> int:
-    """Into how many parts to cut the channels so that float32 sums of each are exact; 1: none."""
-    for count in range(2, min(MOST_PARTS, each.shape[1]) + 1):
-        cuts = _bounds(each.shape[1], count)
+def _cuts(each: NDArray[Any]) -> list[tuple[int, int]]:
+    """How to cut the channels so that float32 sums of each part are exact; [] for not at all."""
+    size = each.shape[1]
+    for count in range(2, min(MOST_PARTS, size) + 1):
+        cuts = list(pairwise(size * i // count for i in range(count + 1)))
         if all(_most(each[:, start:end].sum(1)) <= EXACT for start, end in cuts):
-            return count
-    return 1
-
-
-def _bounds(size: int, parts: int) -> list[tuple[int, int]]:
-    cuts = [size * i // parts for i in range(parts + 1)]
-    return list(pairwise(cuts))
+            return cuts
+    return []
 
 
 def _largest(x: Symbol, zero: Symbol | None) -> int:

@@ -22,8 +22,11 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import variable
 from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply, call
-from neuralsym.cpu.compiler import compile_graph
+from neuralsym.cpu.compiler import run_passes
 from neuralsym.cpu.kernels.host import HostKernel
+from neuralsym.cpu.library import Library
+from neuralsym.cpu.lower import Lowering, lower
+from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx import to_symbolic
@@ -197,6 +200,24 @@ def test_the_division_has_the_precision_of_the_scale_or_the_one_asked_for():
     assert made.tolist() == np.rint(ratio).tolist()
 
 
+@pytest.mark.parametrize("x_kind", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize("scale_kind", ["float32", "float16", "bfloat16", "int32", "float8e8m0"])
+def test_all_types_of_values_and_scales(x_kind, scale_kind):
+    """The division is that of the scale's type, or of x's where the scale's has none."""
+    rng = np.random.default_rng(7)
+    x = typed((rng.normal(size=(5, 40)) * 60).astype(np.float32), x_kind)
+    scale = typed(np.array([0.5, 3, 1, 2, 7], np.float32), scale_kind)
+    if scale_kind == "int32":
+        scale = np.maximum(scale, 1)
+    zero = typed(rng.integers(-5, 5, 5), "int8")
+    made = run("QuantizeLinear", [x, scale, zero], axis=0)
+    kind = scale_kind if scale_kind.startswith(("float1", "float3", "bf")) else x_kind
+    dtype = np.dtype(np.float32) if kind == "int32" else NumberType(kind).numpy
+    ratio = (x.astype(dtype) / scale.astype(np.float32).astype(dtype)[:, None]).astype(dtype)
+    wanted = np.clip(np.rint(ratio.astype(np.float64)) + zero.astype(int)[:, None], -128, 127)
+    np.testing.assert_array_equal(made, wanted)
+
+
 def test_sizes_that_only_a_run_tells():
     shape = (Dim.name("N"), 4, Dim.name("W"))
     x, scale = variable("x0", shape, "float32"), variable("x1", (4,), "float32")
@@ -290,10 +311,12 @@ def test_every_case_of_onnx_is_compiled():
     """Their values are compared in tests/conformance; here, that no step runs in Python."""
     assert len(cases()) > 150
     hosts = {}
+    options = Options(threads=1)
+    lowering = Lowering(Library.default(), Target.of(None), options, lambda body: None)
     for name, case in cases().items():
         model = to_symbolic(case.model)
         graph = model if isinstance(model, Graph) else model.graph
-        steps = compile_graph(graph, Options(threads=1)).program.steps
+        steps = lower(run_passes(graph, lowering), lowering).steps
         found = [s.op.__name__ for s in steps if isinstance(s.kernel, HostKernel)]
         if found:
             hosts[name] = found
