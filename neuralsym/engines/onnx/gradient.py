@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnx import NodeProto
 
@@ -30,19 +30,21 @@ def gradient_node(
     rule of differentiation.
     """
     attrs, _ = frame.attributes(proto, inputs)
-    names: tuple[str, ...] = (*attrs.get("xs", ()), *attrs.get("zs", ()))
-    count = len(attrs.get("xs", ()))
-    if not count or "y" not in attrs or len(inputs) != len(names) or None in inputs:
+    xs, zs, target = attrs.get("xs", ()), attrs.get("zs", ()), attrs.get("y")
+    texts = isinstance(xs, tuple) and isinstance(zs, tuple) and isinstance(target, str)
+    names: tuple[Any, ...] = (*xs, *zs) if texts else ()
+    fits = len(inputs) == len(names) and None not in inputs
+    if not fits or not xs or not all(isinstance(name, str) for name in names):
         raise FormatError(
             f"Gradient needs y, xs, and an input for each of xs and zs{at_line(where)}"
         )
-    y, *places = (frame.value(name, where.label) for name in (attrs["y"], *names))
+    y, *places = (frame.value(name, where.label) for name in (target, *names))
     with acting_for(where):
         points = _points(places, [s for s in inputs if s is not None])
         moved = _moved(y, dict(zip(places, points, strict=True)))
         if frame.outer is not None:
             _refuse_outer(moved, points, where)
-        made = differentiate(moved, points[:count], points[count:])
+        made = differentiate(moved, points[: len(xs)], points[len(xs) :])
     outputs = zip(made, proto.output, strict=False)
     return [frame.copied(symbol, name, where) if name else None for symbol, name in outputs]
 

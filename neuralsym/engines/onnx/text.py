@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
 from neuralsym.errors import FormatError
 
@@ -59,6 +59,8 @@ def _of_node(node: NodeProto, graphs: list[GraphProto]) -> Iterator[Any]:
     yield from node.output
     for attribute in node.attribute:
         yield from (attribute.name, attribute.ref_attr_name)
+        for type in (attribute.tp, *attribute.type_protos):
+            yield from _of_type(type)
         graphs += attribute.graphs
         if attribute.HasField("g"):
             graphs.append(attribute.g)
@@ -67,12 +69,18 @@ def _of_node(node: NodeProto, graphs: list[GraphProto]) -> Iterator[Any]:
 def _declared(values: Any) -> Iterator[Any]:
     for value in values:
         yield value.name
-        kinds = [value.type]
-        while kinds:
-            kind = kinds.pop()
-            which = kind.WhichOneof("value")
-            if which in ("tensor_type", "sparse_tensor_type"):
-                yield from (d.dim_param for d in getattr(kind, which).shape.dim)
-            elif which is not None:
-                inner = getattr(kind, which)
-                kinds.append(inner.value_type if which == "map_type" else inner.elem_type)
+        yield from _of_type(value.type)
+
+
+def _of_type(type: TypeProto) -> Iterator[Any]:
+    """The names of a type's dimensions."""
+    kinds: list[Any] = [type]
+    while kinds:
+        kind = kinds.pop()
+        which = kind.WhichOneof("value")
+        if which in ("tensor_type", "sparse_tensor_type"):
+            yield from (d.dim_param for d in getattr(kind, which).shape.dim)
+        elif which == "map_type":
+            kinds.append(kind.map_type.value_type)
+        elif which in ("sequence_type", "optional_type"):
+            kinds.append(getattr(kind, which).elem_type)
