@@ -287,24 +287,29 @@ class AffineGrid(Kernel):
 
 @cache
 def _affine(decode: Function, encode: Function) -> Callable[..., None]:
+    def coordinate(place: int, size: int, edges: bool) -> Any:
+        if edges:
+            return 2.0 * place / (size - 1) - 1.0 if size > 1 else 0.0
+        return (2.0 * place + 1.0) / size - 1.0
+
     def loop(theta: Any, y: Any, space: Any, edges: bool, worker: int, workers: int) -> None:
-        points, axes = y.shape[1], y.shape[2]
-        total = y.shape[0] * points
-        for at in range(total * worker // workers, total * (worker + 1) // workers):
-            n, p = at // points, at % points
+        axes = y.shape[2]
+        width = space[axes - 1]
+        lines = y.shape[1] // width
+        total = y.shape[0] * lines
+        for unit in range(total * worker // workers, total * (worker + 1) // workers):
+            n, line = unit // lines, unit % lines
             for row in range(axes):
-                value = np.float64(decode(theta[n, row, axes]))
-                rest = p
-                for axis in range(axes - 1, -1, -1):
-                    size = space[axis]
-                    place = rest % size
-                    rest //= size
-                    if edges:
-                        coordinate = 2.0 * place / (size - 1) - 1.0 if size > 1 else 0.0
-                    else:
-                        coordinate = (2.0 * place + 1.0) / size - 1.0
-                    value += decode(theta[n, row, axes - 1 - axis]) * coordinate
-                y[n, p, row] = encode(value)
+                start = np.float64(decode(theta[n, row, axes]))
+                rest = line
+                for axis in range(axes - 2, -1, -1):
+                    at = coordinate(rest % space[axis], space[axis], edges)
+                    rest //= space[axis]
+                    start += decode(theta[n, row, axes - 1 - axis]) * at
+                slope = np.float64(decode(theta[n, row, 0]))
+                for i in range(width):
+                    value = start + slope * coordinate(i, width, edges)
+                    y[n, line * width + i, row] = encode(value)
 
     return loop
 
