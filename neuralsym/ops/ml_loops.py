@@ -13,6 +13,12 @@ UNKNOWN_KEY = 1
 """The status of `find_key` when a key that must be known is not."""
 TOO_FEW_FEATURES = 2
 """The status of `tree_scores` when a node tests a feature that the rows do not have."""
+LEAF = 2**31
+"""Nodes of trees are counted below it; LEAF + i is leaf i."""
+MISSING = 8
+"""What a mode has besides where NaN takes the true branch."""
+BLOCK = 64
+"""Rows that walk a tree together."""
 
 
 def find_key(
@@ -42,11 +48,8 @@ def find_key(
 
 def tree_scores(
     x: Any,
-    features: Any,
+    nodes: Any,
     splits: Any,
-    modes: Any,
-    missing: Any,
-    children: Any,
     member_ends: Any,
     members: Any,
     roots: Any,
@@ -56,56 +59,82 @@ def tree_scores(
     out: Any,
     aggregate: int,
     divisor: int,
+    plain: int,
     worker: int,
     workers: int,
 ) -> int:
-    """The leaves' votes of each row, aggregated for each target; see `ml_parts.TreeScores`."""
-    rows, width, targets = x.shape[0], x.shape[1], out.shape[1]
-    for node in range(features.shape[0]):
-        if features[node] >= width:
+    """The leaves' votes of each row, aggregated for each target; see `ml_parts.TreeScores`.
+
+    Some rows walk one tree after another, so that a tree stays in the cache; where all modes are
+    "<=" (`plain`), four rows walk side by side.
+    """
+    targets = out.shape[1]
+    for node in range(nodes.shape[0]):
+        if nodes[node, 0] >= x.shape[1]:
             return TOO_FEW_FEATURES
-    for row in range(rows * worker // workers, rows * (worker + 1) // workers):
-        for target in range(targets):
-            out[row, target] = math.nan if aggregate else 0.0
+    low = x.shape[0] * worker // workers
+    high = x.shape[0] * (worker + 1) // workers
+    for first in range(low, high, BLOCK):
+        last = min(first + BLOCK, high)
+        for row in range(first, last):
+            for target in range(targets):
+                out[row, target] = math.nan if aggregate else 0.0
         for tree in range(roots.shape[0]):
-            at = roots[tree]
-            while at >= 0:
-                value = x[row, features[at]]
-                mode = modes[at]
-                if value != value:
-                    taken = missing[at] != 0
-                elif mode == 0:
-                    taken = value <= splits[at]
-                elif mode == 1:
-                    taken = value < splits[at]
-                elif mode == 2:
-                    taken = value >= splits[at]
-                elif mode == 3:
-                    taken = value > splits[at]
-                elif mode == 4:
-                    taken = value == splits[at]
-                elif mode == 5:
-                    taken = value != splits[at]
-                else:
-                    taken = False
-                    for member in range(member_ends[at], member_ends[at + 1]):
-                        if members[member] == value:
-                            taken = True
-                            break
-                at = children[at, 0] if taken else children[at, 1]
-            leaf = -1 - at
-            for vote in range(vote_ends[leaf], vote_ends[leaf + 1]):
-                target, weight = vote_targets[vote], vote_weights[vote]
-                before = out[row, target]
-                if aggregate == 0:
-                    out[row, target] = before + weight
-                elif before != before or (weight < before) == (aggregate == 1):
-                    out[row, target] = weight
-        for target in range(targets):
-            # A target that no leaf votes for stays at zero.
-            if out[row, target] != out[row, target] and aggregate:
-                out[row, target] = 0.0
-            out[row, target] /= divisor
+            row = first
+            while row < last:
+                together = 4 if plain and row + 4 <= last else 1
+                a = b = c = d = roots[tree]
+                # Helpers would be called, not inlined: hence all of it stands here.
+                while together == 4 and a < LEAF and b < LEAF and c < LEAF and d < LEAF:
+                    v, w = x[row, nodes[a, 0]], x[row + 1, nodes[b, 0]]
+                    below = (v <= splits[a]) | ((v != v) & (nodes[a, 3] >= MISSING))
+                    a = nodes[a, 1] if below else nodes[a, 2]
+                    below = (w <= splits[b]) | ((w != w) & (nodes[b, 3] >= MISSING))
+                    b = nodes[b, 1] if below else nodes[b, 2]
+                    v, w = x[row + 2, nodes[c, 0]], x[row + 3, nodes[d, 0]]
+                    below = (v <= splits[c]) | ((v != v) & (nodes[c, 3] >= MISSING))
+                    c = nodes[c, 1] if below else nodes[c, 2]
+                    below = (w <= splits[d]) | ((w != w) & (nodes[d, 3] >= MISSING))
+                    d = nodes[d, 1] if below else nodes[d, 2]
+                for _ in range(together):
+                    at = a
+                    a, b, c = b, c, d
+                    while at < LEAF:
+                        value, mode = x[row, nodes[at, 0]], nodes[at, 3] % MISSING
+                        if value != value:
+                            taken = nodes[at, 3] >= MISSING
+                        elif mode == 0:
+                            taken = value <= splits[at]
+                        elif mode == 1:
+                            taken = value < splits[at]
+                        elif mode == 2:
+                            taken = value >= splits[at]
+                        elif mode == 3:
+                            taken = value > splits[at]
+                        elif mode == 4:
+                            taken = value == splits[at]
+                        elif mode == 5:
+                            taken = value != splits[at]
+                        else:
+                            taken = False
+                            for member in range(member_ends[at], member_ends[at + 1]):
+                                taken = taken or members[member] == value
+                        at = nodes[at, 1] if taken else nodes[at, 2]
+                    leaf = at - LEAF
+                    for vote in range(vote_ends[leaf], vote_ends[leaf + 1]):
+                        target, weight = vote_targets[vote], vote_weights[vote]
+                        before = out[row, target]
+                        if aggregate == 0:
+                            out[row, target] = before + weight
+                        elif before != before or (weight < before) == (aggregate == 1):
+                            out[row, target] = weight
+                    row += 1
+        for row in range(first, last):
+            for target in range(targets):
+                # A target that no leaf votes for stays at zero.
+                if aggregate and out[row, target] != out[row, target]:
+                    out[row, target] = 0.0
+                out[row, target] /= divisor
     return 0
 
 

@@ -34,7 +34,7 @@ from neuralsym.ops.base import Elementwise, bad
 ANY: frozenset[str] = frozenset()
 """As a formal's allowed types: all of them."""
 TABLES = (
-    *("features", "splits", "modes", "missing", "children", "member_ends", "members", "roots"),
+    *("nodes", "splits", "member_ends", "members", "roots"),
     *("vote_ends", "vote_targets", "vote_weights"),
 )
 """The arrays of an ensemble of trees, in the order in which its loop takes them."""
@@ -104,11 +104,11 @@ def _rank(key: Any) -> tuple[bool, Any]:
 class TreeScores(Op):
     """For each row of x the votes of the leaves that it reaches, aggregated for each target.
 
-    Tables: features, splits, modes (0 <=, 1 <, 2 >=, 3 >, 4 ==, 5 !=, 6 one of the members) and
-    missing (whether NaN takes the true branch) of the nodes; children [node, true or false], where
-    -1 - i is leaf i; the members of node i from member_ends[i] to before member_ends[i + 1]; the
-    roots; votes of the leaves, likewise. `aggregate`: 0 the sum over `divisor`, 1 the least, 2 the
-    largest; 0 where no leaf votes.
+    nodes: uint32 [node, 4] of feature, true branch, false branch, mode (0 <=, 1 <, 2 >=, 3 >, 4 ==,
+    5 !=, 6 one of the members) plus 8 where NaN takes the true branch; a branch is a node, or
+    2**31 + i for leaf i. splits: float64 for each node. The members of node i go from
+    member_ends[i] to before member_ends[i + 1]; the votes of a leaf likewise. roots are branches.
+    `aggregate`: 0 the sum over `divisor`, 1 the least, 2 the largest; 0 where no leaf votes.
     """
 
     domain = OWN
@@ -118,7 +118,9 @@ class TreeScores(Op):
         AttributeSpec("targets", "INT", required=True),
         AttributeSpec("aggregate", "INT", default=0),
         AttributeSpec("divisor", "INT", default=1),
+        AttributeSpec("plain", "INT", default=0),
     )
+    numbers = ("aggregate", "divisor", "plain")
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type]:
@@ -131,7 +133,7 @@ class TreeScores(Op):
         (x,) = values
         out = np.zeros((len(x), node.attrs["targets"]))
         tables = [node.attrs[name].value for name in TABLES]
-        numbers = (node.attr("aggregate"), node.attr("divisor"))
+        numbers = [node.attr(name) for name in cls.numbers]
         loop: Callable[..., int] = ml_loops.tree_scores
         if loop(x, *tables, out, *numbers, 0, 1):
             raise ExecutionError(f"{node.describe()} tests a feature that {list(x.shape)} lacks")

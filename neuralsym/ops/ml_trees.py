@@ -6,7 +6,7 @@ ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,7 +17,8 @@ from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.errors import BadAttribute
-from neuralsym.ops.ml_parts import TreeScores
+from neuralsym.ops.ml_loops import LEAF, MISSING
+from neuralsym.ops.ml_parts import TABLES, TreeScores
 
 Array = NDArray[Any]
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
@@ -34,7 +35,7 @@ class HasAttributes(Protocol):
 
 @dataclass(frozen=True)
 class Forest:
-    """The tables of an ensemble, as `TreeScores` describes them."""
+    """The tables of an ensemble: nodes and their children, where -1 - i is leaf i, and votes."""
 
     features: Array
     splits: Array
@@ -50,7 +51,13 @@ class Forest:
 
     def scores(self, x: Symbol, targets: int, aggregate: str = "SUM") -> Symbol:
         """The aggregated votes of each row, float64[rows, targets]."""
-        attrs: dict[str, Any] = {name: Tensor.of(table) for name, table in vars(self).items()}
+        nodes = np.empty((len(self.features), 4), np.uint32)
+        nodes[:, 0] = self.features
+        nodes[:, 1:3] = _branches(self.children)
+        nodes[:, 3] = self.modes + np.where(self.missing, MISSING, 0)
+        tables = {**vars(self), "nodes": nodes, "roots": _branches(self.roots)}
+        attrs: dict[str, Any] = {name: Tensor.of(tables[name]) for name in TABLES}
+        attrs["plain"] = int(not self.modes.any())
         attrs["targets"] = targets
         attrs["aggregate"] = {"MIN": 1, "MAX": 2}.get(aggregate, 0)
         attrs["divisor"] = max(len(self.roots), 1) if aggregate == "AVERAGE" else 1
@@ -59,6 +66,11 @@ class Forest:
     def only_targets(self, target: int) -> Forest:
         """The same votes, all of them for `target`."""
         return Forest(**{**vars(self), "vote_targets": np.full_like(self.vote_targets, target)})
+
+
+def _branches(places: Array) -> Array:
+    """Nodes and leaves as `TreeScores` counts them."""
+    return np.where(places < 0, LEAF - 1 - places, places).astype(np.uint32)
 
 
 def _fail(message: str) -> BadAttribute:
@@ -260,13 +272,15 @@ def _checked(forest: Forest) -> Forest:
         at = np.unique(to[to >= 0])
     else:
         raise _fail("a node of a tree is among its own descendants")
-    kinds: Sequence[tuple[str, Any]] = (
-        ("features", np.int64),
-        ("children", np.int64),
-        ("roots", np.int64),
-        ("member_ends", np.int64),
-        ("vote_targets", np.int64),
-    )
-    made = {name: np.ascontiguousarray(table) for name, table in vars(forest).items()}
-    made.update({name: made[name].astype(kind) for name, kind in kinds})
-    return Forest(**made)
+    modes, splits = forest.modes.astype(np.int64), forest.splits
+    less = modes == MODES.index("BRANCH_LT")
+    # x < s is x <= the number before s, so most ensembles have one mode; nothing is below -inf.
+    before = np.where(np.isneginf(splits), np.nan, np.nextafter(splits, -np.inf))
+    tables = {
+        **vars(forest),
+        "modes": np.where(less, 0, modes),
+        "splits": np.where(less, before, splits),
+    }
+    whole = ("vote_ends", "vote_targets", "member_ends")
+    tables.update({name: tables[name].astype(np.int64) for name in whole})
+    return Forest(**{name: np.ascontiguousarray(table) for name, table in tables.items()})

@@ -16,8 +16,7 @@ from neuralsym.cpu.kernels.array_row import array_row
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
 from neuralsym.dtypes import NumberType
-from neuralsym.ops import grams, ml_loops
-from neuralsym.ops.ml_parts import TABLES, sorted_keys
+from neuralsym.ops import grams, ml_loops, ml_parts
 
 
 class FindKey(Kernel):
@@ -40,7 +39,7 @@ class FindKey(Kernel):
         count = prod(sizes.shape(x))
         if not count:
             return []
-        keys, places = sorted_keys(step.node)
+        keys, places = ml_parts.sorted_keys(step.node)
         tables = [step.pack("keys", lambda: keys), step.pack("places", lambda: places)]
         operands: list[Any] = [(x, (count,), "in"), *((t, (len(keys),), "in") for t in tables)]
         numbers = [step.attrs["keys"].size, int(step.attr("strict"))]
@@ -68,8 +67,8 @@ class TreeScores(Kernel):
         assert x is not None
         if 0 in sizes.shape(y):
             return []
-        operands = _operands(step, sizes, TABLES)
-        numbers = [step.attr("aggregate"), step.attr("divisor")]
+        operands = _operands(step, sizes, ml_parts.TABLES)
+        numbers = [step.attr(name) for name in ml_parts.TreeScores.numbers]
         return [array_row(ml_loops.tree_scores, operands, numbers, serial=False)]
 
 
