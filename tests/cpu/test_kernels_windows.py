@@ -161,8 +161,8 @@ def pooled(x, kernel, strides, dilations, before, counts, by_columns):
 def test_indices_of_maxima(data, seed):
     # The reference evaluator is wrong for uneven pads: the definition decides.
     rng = np.random.default_rng(seed)
-    axes = data.draw(st.integers(1, 3))
-    space = [data.draw(st.integers(4, 6)) for _ in range(axes)]
+    axes = data.draw(st.integers(1, 4))
+    space = [data.draw(st.integers(4, 7 - axes // 2)) for _ in range(axes)]
     kernel, strides, dilations = (
         [data.draw(st.integers(1, 2)) for _ in range(axes)] for _ in range(3)
     )
@@ -194,6 +194,53 @@ def test_indices_of_maxima(data, seed):
     wanted = pooled(x, kernel, strides, dilations, before, counts, attrs["storage_order"])
     np.testing.assert_array_equal(values, wanted[0])
     np.testing.assert_array_equal(places, wanted[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_pools_over_four_axes(dtype, rng):
+    x = rng.normal(size=(1, 2, 4, 3, 4, 3)).astype(dtype)
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(float), [2] * 4, (2, 3, 4, 5))
+    windows = windows[:, :, ::2, :, ::2]
+    inner = (-4, -3, -2, -1)
+    attrs = {"kernel_shape": [2] * 4, "strides": [2, 1, 2, 1]}
+    step = float(np.finfo(dtype).eps)
+    for op, expected in (
+        ("MaxPool", windows.max(inner)),
+        ("AveragePool", windows.mean(inner)),
+        ("LpPool", np.sqrt((windows**2).sum(inner))),
+    ):
+        (found,) = by_us(op, {"x": x}, attrs, kernel="pool loop")
+        np.testing.assert_allclose(found, expected, atol=8 * step)
+    padded = {"kernel_shape": [2] * 4, "pads": [1] * 8, "strides": [9] * 4}
+    corner = x[0, 0, 0, 0, 0, 0].astype(float)
+    for count, factor in ((0, 1), (1, 16)):
+        attrs = padded | {"count_include_pad": count}
+        (found,) = by_us("AveragePool", {"x": x}, attrs, kernel="pool loop")
+        np.testing.assert_allclose(found[0, 0].ravel()[0], corner / factor, rtol=4 * step)
+
+
+@pytest.mark.parametrize("space", [(5,), (2, 3, 2), (2, 1, 3, 2), (3, 2, 1, 2, 2)], ids=str)
+def test_global_pools_of_every_rank(space, rng):
+    # The reference evaluator is wrong for GlobalMaxPool of rank 3.
+    x = rng.normal(size=(2, 3, *space)).astype(np.float32)
+    flat = x.reshape(2, 3, -1).astype(float)
+    for op, expected in (
+        ("GlobalMaxPool", flat.max(-1)),
+        ("GlobalAveragePool", flat.mean(-1)),
+        ("GlobalLpPool", np.abs(flat**3).sum(-1) ** (1 / 3)),
+    ):
+        attrs = {"p": 3} if op == "GlobalLpPool" else {}
+        (found,) = by_us(op, {"x": x}, attrs)
+        np.testing.assert_allclose(found.reshape(2, 3), expected, rtol=1e-5, atol=1e-6)
+        assert found.shape == (2, 3, *[1] * len(space))
+
+
+def test_a_window_beside_its_input():
+    x = np.zeros((1, 1, 1), np.int8)
+    attrs = {"kernel_shape": [2], "dilations": [2], "pads": [1, 1]}
+    values, places = by_us("MaxPool", {"x": x}, attrs, 2)
+    np.testing.assert_array_equal(values, [[[-128]]])
+    np.testing.assert_array_equal(places, [[[-1]]])
 
 
 @settings(max_examples=40)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from neuralsym.cpu.arrays import Scalar
 from neuralsym.cpu.emit import Code, array_kernel
 from neuralsym.cpu.kernels.geometry import window
+from neuralsym.cpu.kernels.pool_deep import pool_deep
 from neuralsym.cpu.kernels.widen import (
     finish,
     halves_work,
@@ -28,6 +31,7 @@ MAXIMUM, AVERAGE, LP = range(3)
 MODES = {"MaxPool": MAXIMUM, "GlobalMaxPool": MAXIMUM, "AveragePool": AVERAGE}
 MODES |= {"GlobalAveragePool": AVERAGE, "LpPool": LP, "GlobalLpPool": LP}
 INTEGERS = (NumberType.INT8, NumberType.UINT8)
+SETTINGS: list[Scalar] = ["int64", "int64", "float64", "int64", "float64"]
 FLOATS = (NumberType.FLOAT32, NumberType.FLOAT64, *HALVES)
 
 
@@ -35,14 +39,15 @@ class PoolLoop(Kernel):
     """One output after another over its window, cut at the borders."""
 
     name = "pool loop"
+    whole = False
 
     def supports(self, step: Step) -> bool | str:
         y = step.outputs[0]
         mode = MODES[step.op.__name__]
         if y.dtype not in FLOATS and (y.dtype not in INTEGERS or mode != MAXIMUM):
             return f"there is no such loop over {y.dtype.value}"
-        if not 3 <= y.rank <= 5:
-            return f"{y.name} has {y.rank} axes, the loops take 3 to 5"
+        if y.rank < 3:
+            return f"{y.name} has {y.rank} axes, a spatial one is needed"
         return halves_work(self.target, y.dtype)
 
     def adjust(self, step: Step) -> None:
@@ -55,34 +60,76 @@ class PoolLoop(Kernel):
         if 0 in sizes.shape(y):
             return []
         rows: list[Row] = []
-        mode = MODES[step.op.__name__]
-        size = sizes.shape(x)
-        kernel = size[2:] if step.op.__name__.startswith("Global") else step.attr("kernel_shape")
-        found = window(step, kernel, size[2:]).triples()
-        words: list[Word] = [widened(self.target, step, 0, x, sizes, rows)]
-        words += [*size[:2], *triple(size[2:], 1)]
-        place, shape = wide_place(step, -1, y), sizes.shape(y)
-        result = [*shape[:2], *triple(shape[2:], 1)]
+        source = widened(self.target, step, 0, x, sizes, rows)
+        place = wide_place(step, -1, y)
+        if y.rank <= 5 or self.whole:
+            rows.append(self._flat(step, sizes, source, place))
+        else:
+            rows.append(self._deep(step, sizes, source, place))
+        return [*rows, *finish(self.target, step, place, y, None, sizes)]
+
+    def _flat(self, step: Step, sizes: Sizes, source: Operand, place: Operand) -> Row:
+        """Over up to three spatial axes; the global pools see all of space as one."""
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        size, shape = sizes.shape(x), sizes.shape(y)
+        space, made = size[2:], shape[2:]
+        if self.whole:
+            space, made = (prod(space),), (1,)
+        found = window(step, space if self.whole else step.attr("kernel_shape"), space).triples()
+        words: list[Word] = [source, *size[:2], *triple(space, 1)]
+        result = [*shape[:2], *triple(made, 1)]
         words += [place, *result]
         indices = step.outputs[1] if len(step.outputs) > 1 else None
         words += [place, 0, 0, 0, 0, 0] if indices is None else [Operand(indices), *result]
-        words += [np.array(found, np.int64).reshape(-1), 5, 3]
-        words += [mode, int(bool(step.attr("count_include_pad")))]
-        words += [float_word(float(step.attr("p") or 2)), int(bool(step.attr("storage_order")))]
-        rows.append(Row(_code(wide_kind(y.dtype).value), words))
-        return [*rows, *finish(self.target, step, place, y, None, sizes)]
+        words += [np.array(found, np.int64).reshape(-1), 5, 3, *self._settings(step)]
+        return Row(_code(wide_kind(y.dtype).value), words)
+
+    def _deep(self, step: Step, sizes: Sizes, source: Operand, place: Operand) -> Row:
+        """Over any number of spatial axes."""
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        batch, space, made = sizes.shape(x)[:2], sizes.shape(x)[2:], sizes.shape(y)[2:]
+        found = window(step, step.attr("kernel_shape"), space)
+        lines = [space, made, found.kernel, found.strides, found.dilations]
+        lines += [found.before, found.after]
+        planes = prod(batch)
+        words: list[Word] = [source, planes, prod(space), place, planes, prod(made)]
+        indices = step.outputs[1] if len(step.outputs) > 1 else None
+        words += [place, 0, 0] if indices is None else [Operand(indices), planes, prod(made)]
+        words += [np.array(lines, np.int64).reshape(-1), len(lines), len(space)]
+        return Row(_deep_code(wide_kind(y.dtype).value), [*words, *self._settings(step)])
+
+    def _settings(self, step: Step) -> list[Word]:
+        """The last words: what to compute, and the largest of a window without elements."""
+        kind = step.outputs[0].dtype
+        lowest = float(np.iinfo(kind.numpy).min) if kind.is_integer else -np.inf
+        return [
+            MODES[step.op.__name__],
+            int(bool(step.attr("count_include_pad"))),
+            float_word(float(step.attr("p") or 2)),
+            int(bool(step.attr("storage_order"))),
+            float_word(lowest),
+        ]
 
 
 class GlobalPoolLoop(PoolLoop):
     """Pooling over a window as large as the input."""
 
     name = "global pool loop"
+    whole = True
 
 
 @lru_cache(maxsize=8)
 def _code(dtype: str) -> Code:
     operands = [(dtype, 5, "in"), (dtype, 5, "out"), ("int64", 5, "out"), ("int64", 2, "in")]
-    return array_kernel(_pool, operands, ["int64", "int64", "float64", "int64"], f"pool_{dtype}")
+    return array_kernel(_pool, operands, SETTINGS, f"pool_{dtype}")
+
+
+@lru_cache(maxsize=8)
+def _deep_code(dtype: str) -> Code:
+    operands = [(dtype, 2, "in"), (dtype, 2, "out"), ("int64", 2, "out"), ("int64", 2, "in")]
+    return array_kernel(pool_deep, operands, SETTINGS, f"deep_pool_{dtype}")
 
 
 def _pool(
@@ -94,6 +141,7 @@ def _pool(
     padding_counts: int,
     p: float,
     by_columns: int,
+    lowest: float,
     worker: int,
     workers: int,
 ) -> None:
@@ -110,7 +158,7 @@ def _pool(
         for d in range(depth):
             for h in range(height):
                 for w in range(width):
-                    best, at = -np.inf, -1
+                    best, at = lowest, -1
                     total = 0.0
                     count = 0
                     for kd in range(kernel_d):
@@ -145,7 +193,8 @@ def _pool(
                     if mode == 0:
                         y[n, c, d, h, w] = best
                         if indices.shape[0]:
-                            indices[n, c, d, h, w] = plane * size_d * size_h * size_w + at
+                            start = plane * size_d * size_h * size_w
+                            indices[n, c, d, h, w] = start + at if at >= 0 else -1
                     elif mode == 1:
                         y[n, c, d, h, w] = total / count
                     else:
