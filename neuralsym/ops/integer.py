@@ -52,9 +52,10 @@ def expand_qlinear_matmul(node: Node) -> Symbols | None:
         sums = exact_matmul(a, b, za, zb)
     else:
         sums = call("MatMul", _less(a, _rows(za, a.rank), FLOAT), _less(b, _single(zb), FLOAT))
-    # A column on the right leaves the rows on the last axis.
-    scales = _rows(sa, a.rank) if b.rank > 1 else _single(sa)
-    return [_rescaled(sums, scales, _single(sb), _single(sy), zy)]
+    # The product with a vector lacks the vector's axis, and so do the scales.
+    rows = _rows(sa, a.rank) if b.rank > 1 else _without(_single(sa), -1)
+    columns = _single(sb) if a.rank > 1 else _without(_single(sb), -2)
+    return [_rescaled(sums, rows, columns, _single(sy), zy)]
 
 
 def expand_conv(node: Node) -> Symbols | None:
@@ -212,6 +213,13 @@ def _rows(x: Symbol | None, rank: int) -> Symbol | None:
     """One value for all, or one for each row of a matrix: as a column, if it is a vector."""
     x = _single(x)
     return x if x is None or x.rank != 1 or rank < 2 else call("Unsqueeze", x, whole(1))
+
+
+def _without(x: Symbol | None, axis: int) -> Symbol | None:
+    """x without an axis of size 1, if it has two or more axes."""
+    if x is None or x.rank is None or x.rank < 2:
+        return x
+    return call("Squeeze", x, whole(axis))
 
 
 def _channels(x: Symbol, rank: int, before: int) -> Symbol:

@@ -171,6 +171,23 @@ def test_qlinear_matmul(shapes, kinds, stored, seed):
     np.testing.assert_array_equal(made, wanted)
 
 
+def test_scales_of_rows_and_columns_in_products_with_vectors():
+    rng = np.random.default_rng(8)
+    v, m = drawn(rng, "uint8", (4,)), drawn(rng, "int8", (2, 4, 3))
+    one, zero, each = np.float32(0.5), np.uint8(3), np.array([0.25, 1, 2], np.float32)
+    scales = np.stack([each, each * 2])[:, None, :]
+    zeros = np.zeros((2, 1, 3), np.int8)
+    made = run("QLinearMatMul", [v, one, zero, m, scales, zeros, np.float32(9), zero])
+    sums = (v.astype(np.int64) - 3) @ m.astype(np.int64)
+    np.testing.assert_array_equal(made, requantised(sums, one * scales[:, 0] / 9, zero))
+    rows, last = np.swapaxes(scales, 1, 2).copy(), np.int8(0)
+    turned = np.swapaxes(m, 1, 2).copy()
+    arrays = [turned, rows, np.zeros((2, 3, 1), np.int8), v, one, zero, np.float32(9), last]
+    made = run("QLinearMatMul", arrays)
+    sums = turned.astype(np.int64) @ (v.astype(np.int64) - 3)
+    np.testing.assert_array_equal(made, requantised(sums, one * rows[..., 0] / 9, last))
+
+
 @pytest.mark.parametrize("scale", ["float32", "float16", "bfloat16"])
 def test_qlinear_matmul_with_scales_of_each_type(scale):
     dtype = getattr(ml_dtypes, scale, None) or np.dtype(scale)
