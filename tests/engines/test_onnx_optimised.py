@@ -80,6 +80,15 @@ GRAPHS: dict[str, tuple[Callable[[], Graph], tuple[int, ...]]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """The quantiser's advice goes to the root logger."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(before)
+
+
 @pytest.fixture(params=GRAPHS)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, Array]:
     make, shape = GRAPHS[request.param]
@@ -139,7 +148,6 @@ class Samples(quantization.CalibrationDataReader):  # type: ignore[misc]
 
 def test_quantised_on_the_way(case: tuple[str, Path, Array], tmp_path: Path) -> None:
     """What quantises activations as it runs: MatMulInteger, DynamicQuantizeLSTM, ..."""
-    logging.disable(logging.WARNING)
     name, path, x = case
     made = tmp_path / "dynamic.onnx"
     quantization.quantize_dynamic(path, made, weight_type=quantization.QuantType.QInt8)
@@ -154,7 +162,6 @@ def test_quantised_on_the_way(case: tuple[str, Path, Array], tmp_path: Path) -> 
 def test_quantised_by_samples(
     case: tuple[str, Path, Array], tmp_path: Path, form: str, each_channel: bool
 ) -> None:
-    logging.disable(logging.WARNING)
     name, path, x = case
     if name == "recurrent":
         pytest.skip("onnxruntime's quantiser leaves an LSTM alone")
