@@ -125,6 +125,8 @@ def test_elementwise(name: str, data: st.DataObject) -> None:
         assume(np.all(arrays[1] != 0))  # undefined
     if name == "Mod" and arrays[0].dtype.kind in "iu":
         assume(np.all(arrays[1] != 0))
+    if name == "Shrink" and arrays[0].dtype.kind in "iu":  # others go by way of float64
+        arrays[0] = arrays[0] % arrays[0].dtype.type(100)
     if name == "SwiGLU":  # below, others' exp overflows and their sigmoid is 0 too early
         arrays[0] = np.maximum(arrays[0], -10)
     if name == "Pow" and arrays[0].dtype.kind == "i":
