@@ -191,3 +191,31 @@ def test_a_failing_step_is_named():
     y = ops.gather(ops.non_zero(fed("x", x)), fed("i", i), axis=1, name="lookup")
     with pytest.raises(ExecutionError, match="lookup"):
         run(y, {"x": x, "i": i})
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@settings(max_examples=60)
+@given(tensors([*FEW, "float64"], low=1), st.data())
+def test_arg(op, x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    last, kept = data.draw(st.integers(0, 1)), data.draw(st.integers(0, 1))
+    attrs = {"axis": axis, "select_last_index": last, "keepdims": kept}
+    (found,) = by_us(op, {"x": x}, attrs, kernel="arg")
+    place = np.argmax if op == "ArgMax" else np.argmin
+    expected = place(x, axis, keepdims=bool(kept))
+    if last:
+        expected = x.shape[axis] - 1 - place(np.flip(x, axis), axis, keepdims=bool(kept))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_axes_that_are_empty_or_too_short_in_the_run(rng):
+    x = fed("x", np.zeros((3, 3), np.float32), ("N", 3))
+    empty = {"x": np.zeros((0, 3), np.float32)}
+    with pytest.raises(NeuralsymError, match="best"):
+        computed(compiled(ops.arg_max(x, axis=0, name="best")), empty)
+    first = compiled(list(ops.top_k(x, [5], axis=0, name="first")))
+    with pytest.raises(NeuralsymError, match="first"):
+        computed(first, {"x": np.zeros((3, 3), np.float32)})
+    value = rng.normal(size=(7, 3)).astype(np.float32)
+    found, _ = computed(first, {"x": value})
+    np.testing.assert_array_equal(found, -np.sort(-value, 0)[:5])
