@@ -37,10 +37,14 @@ _PLAIN = frozenset(
 _DEPRECATED = {"TreeEnsembleClassifier": 3, "TreeEnsembleRegressor": 3}
 """Operators that only an older version of their domain has."""
 _MISREAD = frozenset(
-    {"MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv", "DynamicQuantizeLinear"}
+    {
+        *("MatMulInteger", "QLinearMatMul", "ConvInteger", "QLinearConv", "DynamicQuantizeLinear"),
+        "TfIdfVectorizer",
+    }
 )
 """Operators that onnx's evaluator knows in part: it has no zero points of rows, nor of channels of
-any but images, rounds after the zero point is added, and takes float8 for integers."""
+any but images, rounds after the zero point is added, takes float8 for integers, and the weights of
+n-grams in another order."""
 _EVALUATORS: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
 
 
@@ -148,6 +152,10 @@ def _by_expansion(node: Node) -> bool:
     """Whether the operator's own expansion tells its value, rather than onnx's evaluator."""
     if node.op.domain == "" and node.op.__name__ in _MISREAD:
         return True
+    if node.op.domain == "ai.onnx.ml":
+        return (
+            True  # onnx's evaluator knows no transforms of regressors, no vectors as one row, ...
+        )
     return bool(node.op.body_attributes and node.attrs.keys() & set(node.op.body_attributes))
 
 

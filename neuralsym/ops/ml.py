@@ -143,12 +143,9 @@ class FeatureVectorizer(Learned):
             if len(shape) == 1:
                 made = call("Unsqueeze", made, np.array([0]))
             if widths and widths[i] != shape[-1]:
-                have, axes = shape[-1], np.array([1])
+                axes = np.array([1])
+                made = call("Pad", made, np.array([0, widths[i]]), 0.0, axes)
                 made = call("Slice", made, np.array([0]), np.array([widths[i]]), axes)
-                if not isinstance(have, int):
-                    return None
-                fill = np.array([0, max(widths[i] - have, 0)])
-                made = call("Pad", made, fill, 0.0, axes)
             parts.append(made)
         return [call("Concat", *parts, axis=1)]
 

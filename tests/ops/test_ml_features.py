@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from host_free import host_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_cases import ours, runtime
@@ -19,6 +20,7 @@ from neuralsym.cpu.compiler import compile_graph
 from neuralsym.cpu.options import Options
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import BadAttribute, ExecutionError, ShapeMismatch
+from neuralsym.ops.evaluate import evaluate
 
 X = np.array([[1, -2, 3], [0, 0, 0], [-1, -2, -4]])
 KINDS = ["float32", "float64", "int64", "int32"]
@@ -111,6 +113,35 @@ def test_feature_vectorizer(dtype):
         same([got], runtime("FeatureVectorizer", [a, b, c], attrs))
     (got,) = ours("FeatureVectorizer", [a, c], {})
     np.testing.assert_array_equal(got, np.hstack([a, c]))
+
+
+def test_feature_vectorizer_of_any_width():
+    x, attrs = variable("x", ("N", "F"), np.float32), {"inputdimensions": [2]}
+    outputs = apply(find_op("FeatureVectorizer", "ai.onnx.ml"), [x], attrs)
+    cell = compile_graph(Graph({"y": outputs[0]}, [x]), Options(threads=1))
+    assert not host_steps(cell)
+    for width in (0, 1, 2, 5):
+        instance = cell.instance()
+        instance["x"] = np.ones((3, width), np.float32)
+        instance.compute()
+        assert instance["y"].tolist() == [[1.0] * min(width, 2) + [0.0] * (2 - min(width, 2))] * 3
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "attrs"),
+    [
+        ("Normalizer", [-1, -2, -4], {"norm": "MAX"}),
+        ("Scaler", [[1, 2, 3]], {"scale": [2.0]}),
+        ("LinearRegressor", [1, 2], {"coefficients": [1.0, 2.0], "post_transform": "LOGISTIC"}),
+        ("OneHotEncoder", [1, 3, 2], {"cats_int64s": [3, 1]}),
+        ("LabelEncoder", [1, 3, 2], {"keys_floats": [3.0, 3.0], "values_floats": [1.0, 2.0]}),
+    ],
+)
+def test_constants_are_folded_to_what_the_run_computes(op, x, attrs):
+    array = np.array(x, np.float32)
+    symbol = variable("x", array.shape, np.float32)
+    (y,) = apply(find_op(op, "ai.onnx.ml"), [symbol], attrs)
+    same(evaluate(y.node, [array]), ours(op, [array], attrs))
 
 
 def test_feature_vectorizer_of_vectors():
