@@ -58,6 +58,30 @@ def expand_qlinear_matmul(node: Node) -> Symbols | None:
     return [_rescaled(sums, rows, columns, _single(sy), zy)]
 
 
+def expand_gemm(node: Node) -> Symbols | None:
+    """Gemm of integers by MatMul; factors that are no whole numbers multiply in double."""
+    a, b, c = (*node.inputs, None)[:3]
+    assert a is not None and b is not None
+    kind = a.dtype
+    sides = [
+        call("Transpose", x, perm=(1, 0)) if node.attr(name) else x
+        for x, name in ((a, "transA"), (b, "transB"))
+    ]
+    terms = [(call("MatMul", *sides), float(node.attr("alpha")))]
+    if c is not None:
+        terms.append((c, float(node.attr("beta"))))
+    if not all(factor.is_integer() for _, factor in terms):
+        terms = [(converted(x, DOUBLE), factor) for x, factor in terms]
+    made: Symbol | None = None
+    for x, factor in terms:
+        exact = int(factor) if factor.is_integer() else factor
+        number = constant(np.array(exact).astype(x.dtype.numpy))
+        scaled = x if factor == 1 else call("Mul", x, number)
+        made = scaled if made is None else call("Add", made, scaled)
+    assert made is not None
+    return [converted(made, kind)]
+
+
 def expand_conv(node: Node) -> Symbols | None:
     """ConvInteger by Conv."""
     x, w, zx, zw = (*node.inputs, None, None)[:4]

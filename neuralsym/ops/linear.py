@@ -12,7 +12,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 from neuralsym.ops.base import Contraction, check_choice, check_rank
 from neuralsym.ops.einsum import Equation, expand_einsum
-from neuralsym.ops.integer import expand_matmul, expand_qlinear_matmul
+from neuralsym.ops.integer import expand_gemm, expand_matmul, expand_qlinear_matmul
 from neuralsym.ops.shapes import bounded, merged, total, typed
 
 
@@ -82,6 +82,10 @@ class Gemm(Contraction):
                     if size not in (1, into):
                         merged(call, size, into, f"C and the result, axis {axis}")
         return typed(call, bounded(call, (rows, columns)))
+
+    @classmethod
+    def expansion(cls, node: Node) -> Sequence[Symbol] | None:
+        return expand_gemm(node) if node.outputs[0].dtype.is_integer else None
 
 
 class Einsum(Contraction):

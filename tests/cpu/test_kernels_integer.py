@@ -225,6 +225,21 @@ def test_ties_are_rounded_before_the_zero_point_is_added():
     assert made[:, 0].tolist() == [1, 3, 3, 1, -1]
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (3.0, 0.0), (-2.0, 5.0), (0.5, 1.25)])
+def test_gemm_of_integers(kind, alpha, beta):
+    rng = np.random.default_rng(9)
+    a, b, c = (rng.integers(0, 50, s).astype(kind) for s in ((4, 3), (5, 4), (5,)))
+    if not kind.startswith("u"):
+        a, c = a - 20, c - 20
+    elif alpha < 0:
+        alpha = 2.0
+    made = run("Gemm", [a, b, c], transA=1, transB=1, alpha=alpha, beta=beta)
+    wanted = (a.T.astype(np.int64) @ b.T.astype(np.int64)) * alpha + c.astype(np.int64) * beta
+    assert made.dtype == np.dtype(kind)
+    np.testing.assert_array_equal(made, np.trunc(wanted).astype(kind))
+
+
 # -- convolutions ------------------------------------------------------------------------------
 def convolved(x: Any, w: Any, strides: Any, dilations: Any, pads: Any, groups: int) -> Any:
     """The sums by int64 arithmetic; the border is zero."""
