@@ -119,15 +119,6 @@ def _one_hot(node: Node) -> str:
     return "" if unsigned or plain else "brought indices that count from the end"
 
 
-def _infinite(node: Node) -> str:
-    """Infinity is the largest number of these types since 24, NaN before."""
-    kind = node.outputs[0].dtype
-    symbol = node.inputs[0]
-    assert symbol is not None
-    concerned = kind in ("float8e4m3fnuz", "float8e5m2fnuz") and symbol.dtype.is_float
-    return "made infinity a number of this type" if concerned and node.attr("saturate") else ""
-
-
 def _mask(node: Node) -> str:
     return "made the mask boolean" if len(node.outputs) > 1 else ""
 
@@ -136,8 +127,6 @@ CHANGED: dict[tuple[str, int], Change] = {
     ("AveragePool", 22): _ceil,
     ("LpPool", 22): _ceil,
     ("MaxPool", 22): _ceil,
-    ("Cast", 24): _infinite,
-    ("CastLike", 24): _infinite,
     ("DFT", 20): _always("made axis an input with another default"),
     ("DequantizeLinear", 13): _per_axis,
     ("QuantizeLinear", 13): _per_axis,
