@@ -136,9 +136,19 @@ class LinearAttention(Contraction):
         q_heads, kv_heads = call.attr("q_num_heads"), call.attr("kv_num_heads")
         size = None if k is None else _share(call, k[2], kv_heads, "key")
         v_size = None if v is None else _share(call, v[2], kv_heads, "value")
-        batch, length = (None, None) if q is None else (q[0], q[1])
+        batch: Size = None
+        length: Size = None
+        for given in (q, k, v):
+            if given is not None:
+                batch = merged(call, batch, given[0], "batch of query, key and value")
+                length = merged(call, length, given[1], "length of query, key and value")
         if q is not None:
-            _share(call, q[2], q_heads, "query")
+            size = merged(call, size, _share(call, q[2], q_heads, "query"), "size of a head")
+        past = call.shape(3) if call.has(3) else None
+        if past is not None:
+            batch = merged(call, batch, past[0], "batch of query and past_state")
+            size = merged(call, size, past[2], "size of a key's head and past_state")
+            v_size = merged(call, v_size, past[3], "size of a value's head and past_state")
         gates = call.shape(4) if call.has(4) else None
         if gates is not None and isinstance(gates[2], int) and gates[2] != kv_heads:
             _share(call, gates[2], kv_heads, "decay")

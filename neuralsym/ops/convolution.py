@@ -179,9 +179,7 @@ class CausalConvWithState(Contraction):
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
-        x, w = call.shape(0), call.shape(1)
-        if x is None or w is None:
-            return [TensorType(call.dtype(0), x), TensorType(call.dtype(0), None)]
+        x, w = call.shape(0) or unknown(3), call.shape(1) or unknown(3)
         channels = merged(call, x[1], w[0], "channels of input and weight")
         merged(call, w[1], 1, "weight is (channels, 1, k): its axis 1")
         check_vector(call, 2, channels, "a channel")

@@ -14,6 +14,7 @@ from neuralsym.core.dim import DimLike
 from neuralsym.core.op import Call
 from neuralsym.core.scalar import Expr, Scalar, argument, cast
 from neuralsym.core.symbol import Node
+from neuralsym.core.types import Shape
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.base import (
     Elementwise,
@@ -226,6 +227,10 @@ class Clip(Elementwise):
         for i in (1, 2):
             if call.has(i) and call.shape(i) not in (None, ()):
                 call.fail(f"{'min' if i == 1 else 'max'} must be a scalar")
+
+    @classmethod
+    def shape(cls, call: Call) -> Shape | None:
+        return call.shape(0)
 
 
 # -- rounding ----------------------------------------------------------------------------------

@@ -50,10 +50,13 @@ class BatchNormalization(Normalisation):
         channels: Size = None
         if x is not None:
             channels = x[1] if len(x) > 1 else 1
-            for i in (1, 2, 3, 4):
-                given = call.shape(i)
-                if given != (channels,):
-                    check_vector(call, i, channels, f"each of the {channels} channels of X")
+        for i in (1, 2, 3, 4):
+            given = call.shape(i)
+            if given != (channels,):
+                which = "each channel" if channels is None else f"each of the {channels} channels"
+                check_vector(call, i, channels, f"{which} of X")
+            if channels is None and given:
+                channels = given[0]
         if call.count == 1:
             return [same_type(call)]
         statistics = TensorType(call.dtype(3), (channels,))
