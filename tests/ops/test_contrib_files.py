@@ -162,8 +162,18 @@ class Samples:
         return next(self.rest, None)
 
 
-@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
-@pytest.mark.parametrize("activations", ["QUInt8", "QInt8"])
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("form", "activations"),
+    [
+        pytest.param("QDQ", "QUInt8", marks=slow),
+        pytest.param("QDQ", "QInt8", marks=slow),
+        ("QOperator", "QUInt8"),
+        pytest.param("QOperator", "QInt8", marks=slow),
+    ],
+)
 def test_a_convolutional_network_quantised_by_samples(
     images: Path, tmp_path: Path, form: str, activations: str
 ) -> None:
@@ -187,8 +197,9 @@ def test_a_convolutional_network_quantised_by_samples(
     assert check(optimised, feeds, tolerance=2.5 / 256)
 
 
-@pytest.mark.parametrize("weights", ["QInt8", "QUInt8"])
-@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize(
+    ("weights", "by_channel"), [("QInt8", True), pytest.param("QUInt8", False, marks=slow)]
+)
 def test_a_transformer_quantised_as_it_runs(
     sequences: Path, tmp_path: Path, weights: str, by_channel: bool
 ) -> None:
@@ -223,8 +234,10 @@ def test_what_the_optimiser_fuses(images: Path, sequences: Path, tmp_path: Path)
         assert check(optimised, {"x": Drawn(7).reals(*shape)}, tolerance=1e-5) >= wanted
 
 
-@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize(
+    ("direction", "by_channel"),
+    [("bidirectional", True), pytest.param("forward", False, marks=slow)],
+)
 def test_a_quantised_lstm(tmp_path: Path, direction: str, by_channel: bool) -> None:
     from onnxruntime.quantization import quantize_dynamic
 
@@ -331,6 +344,7 @@ def test_a_small_bert_that_onnxruntime_optimised(words: Path, tmp_path: Path) ->
     assert check(optimised, tokens(), tolerance=1e-4) == {"BiasGelu", "FusedMatMul"}
 
 
+@slow
 @pytest.mark.parametrize("raw_mask", [True, False])
 @pytest.mark.parametrize("approximate", [True, False])
 def test_a_small_bert_that_the_transformer_optimiser_fused(
