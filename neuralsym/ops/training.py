@@ -47,7 +47,10 @@ class Dropout(Random):
 
 
 class Gradient(Op):
-    """The derivatives of one symbol with respect to others; no engine of ours computes it."""
+    """The derivatives of one symbol with respect to others, by names.
+
+    Reading a file writes them out (ops/derivatives.py); no engine computes the node itself.
+    """
 
     domain = "ai.onnx.preview.training"
 
