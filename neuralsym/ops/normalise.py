@@ -178,6 +178,31 @@ class LRN(Normalisation):
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return [same_type(call)]
 
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        (x,) = node.inputs
+        assert x is not None
+        if x.dtype in HALVES:
+            return [widely(node, x)]
+        if x.shape is None or not 2 <= len(x.shape) <= 4:
+            return None
+        if 0 in x.shape:  # pools have no windows over nothing
+            return [registry.call("Identity", x)]
+        size = node.attr("size")
+        # The mean over a window of channels, as over the first axis of images of one channel.
+        before, after, none = (size - 1) // 2, size // 2, [0] * (len(x.shape) - 2)
+        images = registry.call("Unsqueeze", x * x, whole(1))
+        mean = registry.call(
+            "AveragePool",
+            images,
+            kernel_shape=[size, *(1 for _ in none)],
+            pads=[before, *none, after, *none],
+            count_include_pad=1,
+        )
+        near = registry.call("Squeeze", mean, whole(1)) * node.attr("alpha") + node.attr("bias")
+        beta = constant(np.array(node.attr("beta"), x.dtype.numpy))
+        return [x / registry.call("Pow", near, beta)]
+
 
 class MeanVarianceNormalization(Normalisation):
     """(X - mean) / deviation over some axes."""
@@ -191,6 +216,17 @@ class MeanVarianceNormalization(Normalisation):
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:
         return [same_type(call)]
+
+    @classmethod
+    def expansion(cls, node: Node) -> list[Symbol] | None:
+        (x,) = node.inputs
+        assert x is not None
+        if x.dtype in HALVES:
+            return [widely(node, x)]
+        axes = whole(*node.attr("axes"))
+        centred = x - registry.call("ReduceMean", x, axes)
+        variance = registry.call("ReduceMean", centred * centred, axes)
+        return [centred / (registry.call("Sqrt", variance) + 1e-9)]
 
 
 class LpNormalization(Normalisation):
@@ -262,3 +298,9 @@ def check_scale(call: Call, x: Shape | None) -> None:
         for k in range(1, len(given) + 1):
             if given[-k] != 1:
                 merged(call, given[-k], row[-k], f"{name} and X, axis {-k}")
+
+
+def widely(node: Node, x: Symbol) -> Symbol:
+    """A node of one half-precision input, computed in float32 and rounded once."""
+    wide = registry.call(node.op.__name__, converted(x, NumberType.FLOAT32), **node.attrs)
+    return converted(wide, x.dtype)
