@@ -60,11 +60,14 @@ class Heads:
         else:
             factor = number(scale, wide)
         scaled = converted(self.q, wide) * factor
-        keys = registry.call("Transpose", converted(self.k, wide), perm=(0, 1, 3, 2))
+        keys = converted(self.k, wide)
         if not self.grouped:
-            return registry.call("MatMul", scaled, keys)
+            turned = registry.call("Transpose", keys, perm=(0, 1, 3, 2))
+            return registry.call("MatMul", scaled, turned)
         scaled = reshaped(scaled, *self.cut, size_of(self.q, 3))
-        made = registry.call("MatMul", scaled, registry.call("Unsqueeze", keys, whole(2)))
+        keys = registry.call("Unsqueeze", keys, whole(2))
+        turned = registry.call("Transpose", keys, perm=(0, 1, 2, 4, 3))
+        made = registry.call("MatMul", scaled, turned)
         return reshaped(made, sizes_of(self.q, 0, 3), size_of(self.k, 2))
 
     def weighted(self, weights: Symbol) -> Symbol:

@@ -22,6 +22,7 @@ from neuralsym.passes.elementwise import fuse_elementwise
 from neuralsym.passes.epilogue import fuse_epilogues
 from neuralsym.passes.identity import DROP_IDENTITIES
 from neuralsym.passes.pad import FOLD_PADS
+from neuralsym.passes.transposed import fold_transposes
 from neuralsym.rewrite.driver import Event, Trace, rewrite
 from neuralsym.rewrite.rule import Rule
 
@@ -67,6 +68,7 @@ SIMPLIFY = (
 )
 FUSE = (
     _plain("epilogue", fuse_epilogues),
+    _plain("transposed", fold_transposes),
     _plain("elementwise", fuse_elementwise),
 )
 
