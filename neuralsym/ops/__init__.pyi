@@ -2187,7 +2187,7 @@ def gradient(
     zs: Sequence[str] | str | None = None,
     name: str | None = None,
 ) -> tuple[Symbol, ...]:
-    """The derivatives of one symbol with respect to others; no engine of ours computes it."""
+    """The derivatives of one symbol with respect to others, by names."""
 
 def adagrad(
     r: SymbolLike,
