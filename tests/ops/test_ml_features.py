@@ -271,7 +271,7 @@ def test_large_tables(keys, seed, single):
     keys = [*keys, 3, 3]
     x = rng.choice(np.array([*keys, 2**62 + 1]), (4, 0 if single else 5))
     attrs = {"keys_int64s": keys, "values_int64s": list(range(len(keys)))}
-    (got,) = ours("LabelEncoder", [x], attrs, threads=2)
+    (got,) = ours("LabelEncoder", [x], attrs, threads=1 + single)
     table = {k: i for i, k in enumerate(keys)}
     assert got.tolist() == [[table.get(int(v), -1) for v in row] for row in x]
 

@@ -336,7 +336,7 @@ def test_tree_ensemble_regressor(seed, aggregate, dtype, based):
     given_attrs = {**attrs, "n_targets": targets, "aggregate_function": aggregate}
     if based:
         given_attrs["base_values"] = base
-    (got,) = ours("TreeEnsembleRegressor", [x], given_attrs, free=True, threads=2)
+    (got,) = ours("TreeEnsembleRegressor", [x], given_attrs, free=True)
     exact = votes(attrs, x, "target", targets, aggregate)
     exact += np.float32(base) if based else 0
     np.testing.assert_allclose(got, exact, rtol=1e-6, atol=1e-6)
