@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from contrib_oracle import DOMAIN, Array, Drawn, agree, applied, close, computed, fed, number
 
+from neuralsym import ops
 from neuralsym.core.graph import Graph
-from neuralsym.core.leaves import make_variable
+from neuralsym.core.leaves import make_variable, variable
 from neuralsym.core.op import OPS
 from neuralsym.core.registry import apply, load_operators
 from neuralsym.core.types import TensorType
@@ -66,6 +67,16 @@ def test_triangles_ranges_and_axes() -> None:
     for axis in (0, 1, -1):
         agree("ExpandDims", [x, number(axis, np.int32)], constants=(1,))
         agree("ExpandDims", [x, number(axis, np.int32)])
+
+
+def test_sizes_pass_through() -> None:
+    load_operators()
+    x = variable("x", ("rows", 3))
+    shape = ops.shape(x)
+    wide = apply(OPS[DOMAIN, "ExpandDims"], [shape, number(0, np.int32)])[0]
+    assert wide.known is not None and wide.known.tolist() == [[*x.shape]]
+    count = apply(OPS[DOMAIN, "Range"], [np.int64(0), ops.gather(shape, np.array(1))])[0]
+    assert count.shape == (3,)
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])

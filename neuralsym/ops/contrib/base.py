@@ -72,6 +72,8 @@ class Contrib(Op, abstract=True):
     domain = DOMAIN
     ranks: ClassVar[str] = ""
     """The numbers of axes that inputs must have: `"query:3,5 past_key:4"`."""
+    on_sizes: ClassVar[bool] = False
+    """Whether it works on sizes, so that known inputs should give known outputs."""
 
     @classmethod
     def written(cls, given: Given) -> Sequence[Symbol]:
@@ -99,6 +101,16 @@ class Contrib(Op, abstract=True):
             kind = type(error) if isinstance(error, TypeMismatch) else ShapeMismatch
             call.fail(_reason(error), kind)
         return [symbol.type for symbol in made]
+
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        if not cls.on_sizes or all(call.known(i) is None for i in range(len(call.inputs))):
+            return None
+        try:
+            made = cls.written(Given(cls, call, call.inputs, call.count))
+        except RankUnknown:
+            return None
+        return [symbol.known for symbol in made]
 
     @classmethod
     def expansion(cls, node: Node) -> Sequence[Symbol] | None:

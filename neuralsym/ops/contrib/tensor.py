@@ -51,6 +51,8 @@ class Trilu(Contrib):
         "Trilu", "X:T k:I?", "Y:T", {"T": (*NUMBERS, "bool"), "I": INT64}, {"upper": 1}
     )
 
+    on_sizes = True
+
     @classmethod
     def written(cls, given: Given) -> Sequence[Symbol]:
         k = scalar(given[1]) if given.has(1) else None
@@ -67,6 +69,8 @@ class Range(Contrib):
         {"T": ("float", "double", "int16", "int32", "int64")},
     )
 
+    on_sizes = True
+
     @classmethod
     def written(cls, given: Given) -> Sequence[Symbol]:
         delta = scalar(given[2]) if given.has(2) else numbers(1, given[0].dtype)
@@ -77,6 +81,8 @@ class ExpandDims(Contrib):
     """x with an axis of size 1 more, at a place that a scalar tells."""
 
     schema = declare("ExpandDims", "X:T axis:I", "Y:T", _ANY | {"I": INT32})
+
+    on_sizes = True
 
     @classmethod
     def written(cls, given: Given) -> Sequence[Symbol]:
