@@ -1,8 +1,8 @@
 """Reading one graph of a file: the main one, a body, or the inside of a function.
 
 Nodes are made in order, older ones raised to the operators' newest version. What a body uses of
-the graphs around it becomes its captures. Calls of functions are in calls.py, operators that only
-the file knows in custom.py.
+the graphs around it becomes its captures (bodies.py). Calls of functions are in calls.py, operators
+that only the file knows in custom.py.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from neuralsym.core.naming import Kept
 from neuralsym.core.op import KNOWN_LIMIT, OPS, find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.schema import VERSIONS
-from neuralsym.core.symbol import LEVEL, Node, OutputNames, Symbol, body_level
+from neuralsym.core.symbol import LEVEL, Node, OutputNames, Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.traverse import topological
 from neuralsym.core.types import TensorType, Type
 from neuralsym.engines.onnx.attributes import constant_of, read_attribute
+from neuralsym.engines.onnx.bodies import Inner, read_bodies
 from neuralsym.engines.onnx.calls import call
 from neuralsym.engines.onnx.custom import custom_node
 from neuralsym.engines.onnx.declared import body_types, declared_type, refined, retyped
@@ -376,7 +377,7 @@ class Frame:
         A list of bodies `b` comes as `b[0]`, `b[1]`, ...; the others go through `read`.
         """
         plain: dict[str, Any] = {}
-        graphs: list[tuple[str, GraphProto, Frame]] = []
+        graphs: list[Inner] = []
         seen: set[str] = set()
         for name, attribute, home in self.given(proto):
             if name in seen:
@@ -384,26 +385,17 @@ class Frame:
             seen.add(name)
             bodies = bodies_of(attribute)
             if bodies and attribute.type == AttributeProto.GRAPHS:
-                graphs += [(f"{name}[{i}]", body, home) for i, body in enumerate(bodies)]
+                graphs += [Inner(f"{name}[{i}]", body, home) for i, body in enumerate(bodies)]
             elif bodies:
-                graphs.append((name, bodies[0], home))
+                graphs.append(Inner(name, bodies[0], home))
             else:
                 plain[name] = read(name, attribute, self.reader.source)
         if not graphs:
             return plain, ()
-        types = [] if proto.domain else body_types(proto.op_type, inputs, plain)
-        made = [(name, graph, home, *home.body(graph, types)) for name, graph, home in graphs]
-        made.sort(key=lambda row: row[0])
-        captures: dict[Symbol, Symbol] = {}  # as seen from here -> as seen by the body's home
-        own: list[dict[Symbol, Symbol]] = []
-        for _, _, home, frame, _, outputs in made:
-            found = {self.lifted(symbol, home): symbol for symbol in frame.captured(outputs)}
-            own.append(found)
-            captures.update(found)
-        for (name, graph, _, frame, formals, outputs), found in zip(made, own, strict=True):
-            inner = [frame.parameter(found.get(s, s)) for s in captures]
-            plain[name] = frame.close(graph, [*formals, *inner], outputs)
-        return plain, tuple(captures)
+        known = proto.domain in ("", "ai.onnx")
+        types = body_types(proto.op_type, inputs, plain) if known else []
+        made, captures = read_bodies(self, graphs, types)
+        return plain | made, captures
 
     def given(self, proto: NodeProto) -> Iterator[tuple[str, AttributeProto, Frame]]:
         """A node's attributes, those of the function's call in the place of references to them."""
@@ -422,27 +414,11 @@ class Frame:
             return self.parameter(self.outer.lifted(symbol, home))
         return symbol if self.caller is None else self.caller.lifted(symbol, home)
 
-    def body(
-        self, graph: GraphProto, types: Sequence[Type | None]
-    ) -> tuple[Frame, list[Symbol], list[Symbol]]:
-        """A body as far as its captures are known: its frame, formal inputs and outputs."""
-        self.reader.enter()
-        with body_level():
-            frame = Frame(self.reader, self.imports, graph.node, self, prefix=self.prefix)
-            frame.declare(graph, {})
-            formals: list[Symbol] = []
-            for i, value in enumerate(graph.input):
-                own = types[i] if i < len(types) else None
-                type_ = declared_type(value.type, own) or own
-                if type_ is None:
-                    raise FormatError(f"{self.label}: the body's input {value.name!r} has no type")
-                if not value.name or value.name in frame.values:
-                    raise GraphError(f"{self.label}: two inputs are called {value.name!r}")
-                frame.stored.pop(value.name, None)
-                formals.append(frame.variable(value.name, type_, {}))
-            outputs = frame.run([value.name for value in graph.output])
-        self.reader.depth -= 1
-        return frame, formals, outputs
+    def beneath(self, graph: GraphProto) -> Frame:
+        """The frame of a body of this graph."""
+        made = Frame(self.reader, self.imports, graph.node, self, prefix=self.prefix)
+        made.declare(graph, {})
+        return made
 
     def inside(
         self,

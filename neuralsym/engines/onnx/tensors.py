@@ -91,7 +91,10 @@ def inside(folder: Path, location: str, name: str) -> Path:
             "that folder are read"
         )
     if not Path(path).is_file():
-        raise FormatError(f"{name} lies in {location!r}, which is not in {folder}")
+        raise FormatError(
+            f"{name} lies in {location!r}, which is not in {folder}; copy the model and its data "
+            "into one folder"
+        )
     return Path(path)
 
 
