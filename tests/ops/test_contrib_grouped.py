@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from contrib_oracle import Array, Drawn, agree, applied, close, computed, expected, fed, number
 
-from neuralsym.errors import BadAttribute, OpError
+from neuralsym.errors import BadAttribute, OpError, TypeMismatch
 
 pytestmark = pytest.mark.oracle
 BATCH, HEADS, KEY_HEADS, SIZE = 2, 4, 2, 16
@@ -171,6 +171,28 @@ def test_half_precision_and_norms_of_heads() -> None:
     close(got, want)
 
 
+@pytest.mark.parametrize("mode", ["PER_TENSOR", "PER_CHANNEL"])
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize(
+    ("new", "before", "total", "lengths"), [(1, 5, 6, [6, 4]), (4, 0, 4, [4, 4]), (1, 8, 6, [6, 4])]
+)
+def test_quantised_caches(
+    mode: str, bits: int, new: int, before: int, total: int, lengths: list[int]
+) -> None:
+    draw = Drawn(9)
+    inputs = grouped(new, before, total, lengths, rotary=True)
+    size = SIZE if bits == 8 else SIZE // 2
+    for i in (3, 4):
+        inputs[i] = draw.bytes(len(lengths), KEY_HEADS, before, size, signed=bits == 8)
+    shape = (1,) if mode == "PER_TENSOR" else (1, KEY_HEADS, 1, SIZE)
+    low = 0.01 if bits == 8 else 0.2
+    scales = [(draw.rng.random(shape) * low + low).astype(np.float32) for _ in range(2)]
+    attrs = settings(do_rotary=1, kv_cache_bit_width=bits, k_quant_type=mode, v_quant_type=mode)
+    inputs = [*inputs[:12], *scales]
+    # A number half-way between two levels may go to the other one; no such is drawn here.
+    agree("GroupQueryAttention", inputs, attrs, outputs=3, tolerance=1e-4)
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 def test_rotary_positions(interleaved: int) -> None:
     draw, flat, attrs = Drawn(6), HEADS * SIZE, {"interleaved": interleaved}
@@ -232,8 +254,11 @@ def test_mistakes_are_named() -> None:
         applied(name, inputs, {"num_heads": 4, "kv_num_heads": 3})
     with pytest.raises(BadAttribute, match="needs cos_cache"):
         applied(name, inputs, settings(do_rotary=1))
-    with pytest.raises(BadAttribute, match="quantised cache"):
-        applied(name, inputs, settings(k_quant_type="PER_TENSOR"))
+    with pytest.raises(BadAttribute, match="needs past_key, past_value and k_scale"):
+        applied(name, inputs, settings(k_quant_type="PER_TENSOR", kv_cache_bit_width=8))
+    scaled = [*inputs[:12], number([0.1]), number([0.1])]
+    with pytest.raises(TypeMismatch, match="a cache of 4 bits is uint8, not float32"):
+        applied(name, scaled, settings(k_quant_type="PER_TENSOR", kv_cache_bit_width=4))
     with pytest.raises(BadAttribute, match="come together"):
         applied(name, [*inputs[:4], None, *inputs[5:]], settings())
     with pytest.raises(OpError, match="cannot be shared"):

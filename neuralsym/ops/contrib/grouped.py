@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from neuralsym.core.op import Call
 from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import NumberType
+from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import bad, check_choice, check_range
 from neuralsym.ops.contrib.base import (
     Contrib,
@@ -45,6 +47,7 @@ from neuralsym.ops.contrib.heads import (
     width,
     written_at,
 )
+from neuralsym.ops.contrib.packed import unpacked
 
 _MOST_HEADS = 2**20
 
@@ -150,9 +153,7 @@ class GroupQueryAttention(Contrib):
             call.fail("keys and values come together: one of a pair is missing", bad)
         if call.attr("do_rotary") and not (call.has(7) and call.has(8)):
             call.fail("do_rotary=1 needs cos_cache and sin_cache", bad)
-        for name in ("k_quant_type", "v_quant_type"):
-            if call.attr(name) != "NONE":
-                call.fail(f"{name}={call.attr(name)!r}: a quantised cache is not supported", bad)
+        _check_cache(call)
         if call.attr("sliding_window_cache"):
             call.fail("sliding_window_cache=1, a cache that forgets, is not supported", bad)
 
@@ -166,8 +167,11 @@ class GroupQueryAttention(Contrib):
         if given.attr("do_rotary"):
             at = _positions(given, start, q)
             q, k = _turned(given, q, at), _turned(given, k, at)
-        keys = _present(given, 3, k, start, fresh)
-        values = _present(given, 4, v, start, fresh)
+        caches = (
+            _present(given, 3, _coded(given, "k", k), start, fresh),
+            _present(given, 4, _coded(given, "v", v), start, fresh),
+        )
+        keys, values = _decoded(given, "k", caches[0], k), _decoded(given, "v", caches[1], v)
         products = _products(given, q, keys)
         kept = _kept(given, start, totals, size(q, 2), size(keys, 2))
         below = excluded(products.dtype, kept, LOWEST[products.dtype])
@@ -176,11 +180,57 @@ class GroupQueryAttention(Contrib):
         summed = op("MatMul", op("Reshape", likely, groups), values)
         y = merged(op("Reshape", summed, op("Shape", q)))
         if given.count < 4:
-            return [y, keys, values][: given.count]
+            return [y, *caches][: given.count]
         zero = numbers(0, products.dtype)
         shown = likely if given.attr("qk_output") == 2 else op("Where", kept, products, zero)
         total = reshape(cast(given[6], "int64"), 1)
-        return [y, keys, values, part(shown, 3, 0, total)]
+        return [y, *caches, part(shown, 3, 0, total)]
+
+
+_SCALES = {"k": 12, "v": 13}
+"""The inputs that hold the scales of a quantised cache."""
+
+
+def _check_cache(call: Call) -> None:
+    """A quantised cache has scales, and the type of its bits."""
+    for which, at in _SCALES.items():
+        name = f"{which}_quant_type"
+        check_choice(call, name, ("NONE", "PER_TENSOR", "PER_CHANNEL"))
+        if call.attr(name) == "NONE":
+            continue
+        check_choice(call, "kv_cache_bit_width", (4, 8))
+        if not call.has(3) or not call.has(at):
+            call.fail(
+                f"{name}={call.attr(name)!r} needs past_key, past_value and {which}_scale", bad
+            )
+        wanted = NumberType.UINT8 if call.attr("kv_cache_bit_width") == 4 else NumberType.INT8
+        if call.dtype(3) is not wanted:
+            bits = call.attr("kv_cache_bit_width")
+            call.fail(f"a cache of {bits} bits is {wanted}, not {call.dtype(3)}", TypeMismatch)
+
+
+def _coded(given: Given, which: str, x: Symbol) -> Symbol:
+    """New keys or values as the cache holds them: int8, or two numbers of four bits in a byte."""
+    if given.attr(f"{which}_quant_type") == "NONE":
+        return x
+    levels = op("Round", cast(x, "float32") / given[_SCALES[which]])
+    if given.attr("kv_cache_bit_width") != 4:
+        return cast(op("Clip", levels, -128.0, 127.0), "int8")
+    codes = cast(op("Clip", levels, -8.0, 7.0) + 8.0, "uint8")
+    halves = reshape(codes, 0, 0, 0, width(x) // 2, 2)
+    low, high = (squeeze(h, 4) for h in several("Split", [halves], 2, axis=4, num_outputs=2))
+    return op("BitwiseOr", low, op("BitShift", high, numbers(4, "uint8"), direction="LEFT"))
+
+
+def _decoded(given: Given, which: str, cache: Symbol, new: Symbol) -> Symbol:
+    """The numbers of the cache in the type of the new ones."""
+    if given.attr(f"{which}_quant_type") == "NONE":
+        return cache
+    if given.attr("kv_cache_bit_width") == 4:
+        levels = cast(unpacked(cache, 4), "float32") - 8.0
+    else:
+        levels = cast(cache, "float32")
+    return cast(levels * given[_SCALES[which]], new.dtype)
 
 
 def _heads(given: Given) -> tuple[Symbol, Symbol, Symbol]:
