@@ -16,6 +16,7 @@ from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import Elementwise, Movement, bad, check_choice
+from neuralsym.ops.ratios import floors
 from neuralsym.ops.shapes import foldable
 from neuralsym.ops.values import compute
 
@@ -46,7 +47,11 @@ class Cast(Elementwise):
 
     @classmethod
     def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
-        return [cast_known(call, target(call))]
+        kind = target(call)
+        value = cast_known(call, kind)
+        if value is None and kind in (NumberType.INT64, NumberType.INT32):
+            value = floors(call.input(0)) if call.dtype(0).is_float else None
+        return [value]
 
 
 class CastLike(Elementwise):

@@ -29,6 +29,7 @@ from neuralsym.ops.base import (
     size_ratio,
     size_remainder,
 )
+from neuralsym.ops.ratios import ceilings, floors
 
 
 # -- arithmetic --------------------------------------------------------------------------------
@@ -243,6 +244,10 @@ class Floor(Elementwise):
     def scalar(x: Expr) -> Scalar:
         return s.floor(x)
 
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        return super().fold(call) or [floors(call.input(0))]
+
 
 class Ceil(Elementwise):
     """The next whole number above."""
@@ -252,6 +257,10 @@ class Ceil(Elementwise):
     @staticmethod
     def scalar(x: Expr) -> Scalar:
         return s.ceil(x)
+
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        return super().fold(call) or [ceilings(call.input(0))]
 
 
 class Round(Elementwise):
