@@ -1,7 +1,8 @@
-"""Operators that only the file knows, read so that they can be written again and given a kernel.
+"""Operators that are not ONNX's: ours in other domains, and those that only the file knows.
 
-The types of their outputs are what the file declares, or what the user's typer gives. Where there
-is neither, a type is assumed that the nodes behind accept, and the user is told.
+The latter are read so that they can be written again and given a kernel. The types of their
+outputs are what the file declares, or what the user's typer gives. Where there is neither, a type
+is assumed that the nodes behind accept, and the user is told.
 """
 
 from __future__ import annotations
@@ -12,21 +13,59 @@ from typing import TYPE_CHECKING, Any
 from onnx import NodeProto
 
 from neuralsym.core.custom import Use, custom_op
+from neuralsym.core.leaves import OWN
+from neuralsym.core.op import OPS
 from neuralsym.core.registry import apply
-from neuralsym.core.schema import onnx_type_name
+from neuralsym.core.schema import VERSIONS, onnx_type_name
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.attributes import kind_of, read_as_it_is
 from neuralsym.engines.onnx.declared import declared_type
-from neuralsym.engines.onnx.opsets import schema_at
-from neuralsym.errors import FormatError
+from neuralsym.engines.onnx.opsets import history, schema_at
+from neuralsym.errors import FormatError, did_you_mean
 
 if TYPE_CHECKING:
     from neuralsym.engines.onnx.frame import Frame
     from neuralsym.engines.onnx.origin import Origin
 
 _LIKELY = (NumberType.FLOAT32, NumberType.INT64, NumberType.BOOL, *NumberType)
+
+
+def beyond_onnx(
+    frame: Frame,
+    domain: str,
+    proto: NodeProto,
+    inputs: Sequence[Symbol | None],
+    where: Origin,
+) -> Sequence[Symbol]:
+    """The outputs of an operator that is not ONNX's: one of ours, or one kept as it came.
+
+    Raises FormatError for one of ONNX's own domains that does not exist there.
+    """
+    from neuralsym.engines.onnx.frame import outputs_of
+
+    said = f"{frame.label}: {where.label} is"
+    if domain == OWN:
+        raise FormatError(
+            f"{said} of domain {domain!r}, whose operators are neuralsym's own inner ones, which "
+            "no file holds"
+        )
+    op = OPS.get((domain, proto.op_type))
+    if op is None and domain in VERSIONS:
+        names = [n for d, n in history() if d == domain]
+        there = f" of domain {domain!r}" if domain else ""
+        raise FormatError(
+            f"{said} an operator{there} that ONNX does not have and the file does not define"
+            f"{did_you_mean(proto.op_type, names)}"
+        )
+    if op is None:
+        return custom_node(frame, domain, proto, inputs, where)
+    attrs, captures = frame.attributes(proto, inputs)
+    outputs = outputs_of(proto)
+    count = max(len(outputs), 1)
+    made = apply(op, inputs, attrs, outputs=count, captures=captures, where=where)
+    return frame.settled(made[0].node, outputs)
 
 
 def custom_node(

@@ -22,11 +22,10 @@ from onnx import (
 
 from neuralsym.core.body import standing_for
 from neuralsym.core.graph import Graph
-from neuralsym.core.leaves import OWN, Constant, Variable, Weight
+from neuralsym.core.leaves import Constant, Variable, Weight
 from neuralsym.core.naming import Kept
-from neuralsym.core.op import KNOWN_LIMIT, OPS, find_op
+from neuralsym.core.op import KNOWN_LIMIT, find_op
 from neuralsym.core.registry import apply
-from neuralsym.core.schema import VERSIONS
 from neuralsym.core.symbol import LEVEL, Node, OutputNames, Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.traverse import topological
@@ -34,7 +33,7 @@ from neuralsym.core.types import TensorType, Type
 from neuralsym.engines.onnx.attributes import constant_of, read_attribute
 from neuralsym.engines.onnx.bodies import Inner, read_bodies
 from neuralsym.engines.onnx.calls import call
-from neuralsym.engines.onnx.custom import custom_node
+from neuralsym.engines.onnx.custom import beyond_onnx
 from neuralsym.engines.onnx.declared import body_types, declared_type, refined, retyped
 from neuralsym.engines.onnx.gradient import gradient_node
 from neuralsym.engines.onnx.opsets import history, schema_at
@@ -250,7 +249,7 @@ class Frame:
         if function is not None:
             return call(self, function, proto, inputs, where)
         if (domain, proto.op_type) not in history():
-            return self.beyond_onnx(domain, proto, inputs, where, user)
+            return beyond_onnx(self, domain, proto, inputs, where)
         if (domain, proto.op_type) == GRADIENT:
             return gradient_node(self, proto, inputs, where)
         opset = self.imports.get(domain)
@@ -274,36 +273,6 @@ class Frame:
             return [self.constant(old, outputs[0])]
         op = find_op(proto.op_type, domain)
         count = max(old.count, 1)
-        made = apply(op, inputs, attrs, outputs=count, captures=captures, where=where)
-        return self.settled(made[0].node, outputs)
-
-    def beyond_onnx(
-        self,
-        domain: str,
-        proto: NodeProto,
-        inputs: Sequence[Symbol | None],
-        where: Origin,
-        user: str,
-    ) -> Sequence[Symbol]:
-        """The outputs of an operator that is not ONNX's: one of ours, or one kept as it came."""
-        if domain == OWN:
-            raise FormatError(
-                f"{self.label}: {user} is of domain {domain!r}, whose operators are neuralsym's "
-                "own inner ones, which no file holds"
-            )
-        op = OPS.get((domain, proto.op_type))
-        if op is None and domain in VERSIONS:
-            names = [n for d, n in history() if d == domain]
-            there = f" of domain {domain!r}" if domain else ""
-            raise FormatError(
-                f"{self.label}: {user} is an operator{there} that ONNX does not have and the "
-                f"file does not define{did_you_mean(proto.op_type, names)}"
-            )
-        if op is None:
-            return custom_node(self, domain, proto, inputs, where)
-        attrs, captures = self.attributes(proto, inputs)
-        outputs = outputs_of(proto)
-        count = max(len(outputs), 1)
         made = apply(op, inputs, attrs, outputs=count, captures=captures, where=where)
         return self.settled(made[0].node, outputs)
 
