@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
+
+from numpy.typing import NDArray
 
 from neuralsym.core import scalar as s
 from neuralsym.core.op import Call
 from neuralsym.core.scalar import Expr, Scalar, argument
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.ops.activation import (
     Elu,
@@ -20,6 +23,7 @@ from neuralsym.ops.activation import (
     Tanh,
 )
 from neuralsym.ops.base import Recurrence, bad, check_choice, check_range, check_rank
+from neuralsym.ops.rnn_values import recurrent_values
 
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 Function = Callable[[Expr, float, float], Scalar]
@@ -134,6 +138,10 @@ class Recurrent(Recurrence, abstract=True):
             state = (count, batch, hidden)
         dtype = call.dtype(0)
         return [TensorType(dtype, y), *[TensorType(dtype, state)] * cls.states]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> list[NDArray[Any]]:
+        return recurrent_values(node, values, cls.gates, activation_functions(node))
 
     @classmethod
     def _hidden(cls, call: Call) -> Size:
