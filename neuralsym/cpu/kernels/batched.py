@@ -10,6 +10,7 @@ from neuralsym.cpu.kernels.movement import copy_rows, view
 from neuralsym.cpu.kernels.units import Side, are_tensors, typed_row, units
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
+from neuralsym.errors import ShapeMismatch
 
 
 class ReverseSequence(Kernel):
@@ -76,6 +77,11 @@ class TensorScatter(Kernel):
         if 0 in part:
             return rows
         axis = step.attr("axis") % len(shape)
+        if part[axis] > shape[axis]:
+            raise ShapeMismatch(
+                f"{step.describe()}: update has {part[axis]} entries on axis {axis}, the cache "
+                f"only {shape[axis]}"
+            )
         kind, count = units(prod(shape[axis + 1 :]) * x.dtype.itemsize)
         front = (shape[0], prod(shape[1:axis]))
         batch = 0 if starts is None else shape[0]

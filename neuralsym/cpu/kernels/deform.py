@@ -49,6 +49,12 @@ class DeformConv(Kernel):
         given, filters = sizes.shape(x), sizes.shape(w)
         space, result = given[2:], sizes.shape(y)[2:]
         axes, groups = len(space), int(step.attr("offset_group") or 1)
+        parts = int(step.attr("group") or 1)
+        if channels != filters[1] * parts or channels % groups or filters[0] % parts:
+            raise ShapeMismatch(
+                f"{step.describe()}: X {list(given)} and W {list(filters)} do not fit "
+                f"group={parts} and offset_group={groups}"
+            )
         found = window(step, filters[2:], space)
         kind, wide = x.dtype.value, _wide(step)
         decode, corners = decoder(x.dtype), TILE * 2**axes
@@ -82,8 +88,7 @@ class DeformConv(Kernel):
             Side(step.scratch["sums"].buffer, wide, (sizes.workers, places), "out"),
         ]
         loop = _product(decode, encoder(x.dtype))
-        groups = int(step.attr("group") or 1)
-        rows.append(typed_row(step, sizes, loop, sides, [groups], name="deform_product", fast=True))
+        rows.append(typed_row(step, sizes, loop, sides, [parts], name="deform_product", fast=True))
         return rows
 
     def complexity(self, step: Step, sizes: Sizes) -> int:

@@ -15,6 +15,7 @@ from neuralsym.cpu.program import Operand, Role, Row, Sizes, Step, Word
 from neuralsym.cpu.templates import scan
 from neuralsym.cpu.templates.lanes import COMPUTED
 from neuralsym.cpu.templates.reduce import How, ReduceText, reduce_text
+from neuralsym.errors import ShapeMismatch
 
 OPERATORS: dict[str, How] = {
     "ReduceSum": "sum",
@@ -168,6 +169,13 @@ class Arg(Scan):
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         if 0 in sizes.shape(step.outputs[0]):
             return []
+        x = step.inputs[0]
+        assert x is not None
+        if 0 in sizes.shape(x):
+            raise ShapeMismatch(
+                f"{step.describe()}: {x.name} is {list(sizes.shape(x))} here: an empty axis has no "
+                "such element"
+            )
         how: scan.How = "arg_max" if step.op.__name__ == "ArgMax" else "arg_min"
         text = self.text(step, how, bool(step.attr("select_last_index")))
         return [Row(scan_code(text), self.words(step, sizes, step.attr("axis")))]

@@ -16,6 +16,7 @@ from neuralsym.cpu.kernels.units import REALS, UNITS, Side, are_tensors, typed_r
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.dtypes import NumberType, number_type
+from neuralsym.errors import ShapeMismatch
 
 COMPLEX = (NumberType.COMPLEX64, NumberType.COMPLEX128)
 
@@ -47,6 +48,10 @@ class TopK(Kernel):
             return []
         axis = step.attr("axis")
         given, made = around(sizes.shape(x), axis), around(sizes.shape(values), axis)
+        if made[1] > given[1]:
+            raise ShapeMismatch(
+                f"{step.describe()}: K={made[1]}, but axis {axis} has only {given[1]} elements here"
+            )
         kind = _seen(x.dtype)
         sides = [
             Side(x, kind, given),
