@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx_oracle import by_us
 from run_graph import compiled, computed, fed, kernels, run
 
 from neuralsym import ops
@@ -225,3 +226,78 @@ def test_updates_of_another_size():
     cell = compiled(ops.scatter_nd(fed("x", x), *named, name="writes"))
     with pytest.raises(NeuralsymError, match="writes"):
         computed(cell, {"x": x, "i": i, "u": u[:1]})
+
+
+# -- the whole family, drawn ---------------------------------------------------------------------
+TYPES = ["float32", "float16", "bool", "int64", "complex64"]
+
+
+@st.composite
+def data_of(draw, low=1):
+    shape = tuple(draw(st.lists(st.integers(0, 4), min_size=low, max_size=4)))
+    return filled(shape, draw(st.sampled_from(TYPES)))
+
+
+def places(draw, limits, dtype="int64"):
+    """Indices below the limits, an array of them of that shape, some counted from the back."""
+    picks = [draw(st.integers(-n, n - 1)) for n in limits.reshape(-1).tolist()]
+    return np.array(picks, dtype).reshape(limits.shape)
+
+
+@settings(max_examples=60)
+@given(data_of(), st.data())
+def test_gather(x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    shape = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
+    size = x.shape[axis]
+    if not size:
+        shape = (*shape, 0)
+    kind = data.draw(st.sampled_from(["int32", "int64"]))
+    indices = places(data.draw, np.full(shape, size), kind)
+    (found,) = by_us("Gather", {"x": x, "i": indices}, {"axis": axis}, kernel="gather")
+    np.testing.assert_array_equal(found, np.take(x, indices, axis))
+
+
+@settings(max_examples=60)
+@given(data_of(), st.data())
+def test_gather_nd_of_every_type(x, data):
+    batch = data.draw(st.integers(0, x.ndim - 1))
+    length = data.draw(st.integers(1, x.ndim - batch))
+    count = data.draw(st.integers(0, 3))
+    limits = np.array(x.shape[batch : batch + length])
+    if 0 in limits:
+        count = 0
+    indices = places(data.draw, np.broadcast_to(limits, (*x.shape[:batch], count, length)))
+    attrs = {"batch_dims": batch}
+    (found,) = by_us("GatherND", {"x": x, "i": indices}, attrs, kernel="tuples")
+    expected = np.empty((*x.shape[:batch], count, *x.shape[batch + length :]), x.dtype)
+    for at in np.ndindex(*x.shape[:batch], count):
+        expected[at] = x[(*at[:batch], *indices[at])]
+    np.testing.assert_array_equal(found, expected)
+
+
+@settings(max_examples=60)
+@given(data_of(), st.sampled_from(["none", *FUNCTIONS]), st.data())
+def test_scatters(x, how, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    shape = [data.draw(st.integers(0, n)) for n in x.shape]
+    if how == "none":
+        # Places that repeat have no defined result.
+        line = data.draw(st.permutations(range(x.shape[axis])))[: shape[axis]]
+        order = np.array(line, np.int64).reshape(
+            [-1 if a == axis % x.ndim else 1 for a in range(x.ndim)]
+        )
+        indices = np.broadcast_to(order, shape).copy()
+    else:
+        shape[axis] = data.draw(st.integers(0, 3)) if x.shape[axis] else 0
+        indices = places(data.draw, np.full(shape, x.shape[axis]))
+    updates = filled(tuple(shape), x.dtype)[::-1].copy()
+    attrs = {"axis": axis, "reduction": how}
+    (found,) = by_us("ScatterElements", {"x": x, "i": indices, "u": updates}, attrs)
+    expected = x.copy()
+    for at in np.ndindex(*shape):
+        spot = list(at)
+        spot[axis] = indices[at]
+        old, new = expected[tuple(spot)], updates[at]
+        expected[tuple(spot)] = new if how == "none" else FUNCTIONS[how](old, new)
+    np.testing.assert_array_equal(found, expected)
