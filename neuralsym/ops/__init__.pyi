@@ -12,6 +12,7 @@ from neuralsym.core.symbol import Symbol, SymbolLike
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import Type
 from neuralsym.dtypes import NumberType
+from neuralsym.ops.attention_functions import flex_attention
 from neuralsym.ops.control_functions import if_, loop, scan, sequence_map
 from neuralsym.ops.helpers import complex_, float_, int_, ones, pi, tensor, zeros
 
@@ -342,19 +343,6 @@ def rotary_embedding(
     name: str | None = None,
 ) -> Symbol:
     """Pairs of features rotated by angles that grow with the position (arXiv 2104.09864)."""
-
-def flex_attention(
-    q: SymbolLike,
-    k: SymbolLike,
-    v: SymbolLike,
-    *,
-    prob_mod: Graph | None = None,
-    scale: builtins.float | None = None,
-    score_mod: Graph | None = None,
-    softmax_precision: DTypeLike | NumberType | None = None,
-    name: str | None = None,
-) -> Symbol:
-    """softmax(Q K^T * scale) V whose scores and probabilities pass through bodies of the user's."""
 
 def cast(
     input: SymbolLike,
@@ -2308,7 +2296,6 @@ __all__ = [
     "attention",
     "linear_attention",
     "rotary_embedding",
-    "flex_attention",
     "cast",
     "cast_like",
     "bit_cast",
@@ -2560,4 +2547,5 @@ __all__ = [
     "loop",
     "scan",
     "sequence_map",
+    "flex_attention",
 ]

@@ -204,7 +204,7 @@ class FlexAttention(Contraction):
         if k is not None and v is not None:
             merged(call, k[1], v[1], "the heads of K and V")
             merged(call, k[2], v[2], "the lengths of K and V")
-        scores = cls._scores(call)
+        scores = cls.scores_type(call)
         for name in cls.body_attributes:
             if name in call.attrs:
                 _check_modifier(call, name, scores)
@@ -213,7 +213,7 @@ class FlexAttention(Contraction):
 
     @classmethod
     def refit(cls, call: Call) -> Mapping[str, Any]:
-        scores = cls._scores(call)
+        scores = cls.scores_type(call)
         bodies = [name for name in cls.body_attributes if name in call.attrs]
         made = {name: refitted(call.attrs[name], [scores], call.captures) for name in bodies}
         return {**call.attrs, **made}
@@ -235,7 +235,7 @@ class FlexAttention(Contraction):
         return [converted(heads.weighted(weights), q.dtype)]
 
     @classmethod
-    def _scores(cls, call: Call) -> TensorType:
+    def scores_type(cls, call: Call) -> TensorType:
         """The type of the scores, which a body takes and gives."""
         q, k = call.shape(0), call.shape(1)
         head: Shape = (None,) * 3 if q is None else q[:3]

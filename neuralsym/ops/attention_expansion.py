@@ -165,7 +165,8 @@ def _allowed(
         elif around is not None:
             places = places + (around - length)
         if right >= 0:
-            found.append(registry.call("LessOrEqual", keys, places + right))
+            last = places + right if right else places
+            found.append(registry.call("LessOrEqual", keys, last))
         if left >= 0:
             found.append(registry.call("GreaterOrEqual", keys, places - left))
     if around is not None:

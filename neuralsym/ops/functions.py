@@ -141,7 +141,7 @@ _COUNTS: dict[str, Callable[[Mapping[str, Any]], int | None]] = {
 """How many outputs an operator of variadic output has, told by its arguments."""
 
 
-HAND_WRITTEN = ("Constant", "If", "Loop", "Scan", "SequenceMap")
+HAND_WRITTEN = ("Constant", "FlexAttention", "If", "Loop", "Scan", "SequenceMap")
 """Operators whose functions are written by hand: they take Python values or functions."""
 FROM_FILES = ("SimplifiedLayerNormalization",)
 """Operators that are no part of ONNX, which files hold in its domain all the same."""

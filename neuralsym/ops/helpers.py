@@ -15,6 +15,7 @@ from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import as_shape
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import ShapeMismatch, TypeMismatch, at_line, user_line
+from neuralsym.ops.attention_functions import flex_attention
 from neuralsym.ops.control_functions import CONTROL_FUNCTIONS
 
 
@@ -124,5 +125,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "zeros": zeros,
     "ones": ones,
     **CONTROL_FUNCTIONS,
+    "flex_attention": flex_attention,
 }
-"""The functions of leaves and of control flow by each of their names."""
+"""The functions of leaves and of what takes bodies, by each of their names."""

@@ -9,23 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuralsym import ops
-from neuralsym.core.body import close, trace
+from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import variable
-from neuralsym.core.op import find_op
-from neuralsym.core.registry import apply
-from neuralsym.core.types import TensorType
 from neuralsym.dtypes import number_type
 from neuralsym.errors import OpError
 from neuralsym.ops.evaluate import evaluate
 
 UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
-
-
-def body(function):
-    """A modifier of scores in float32: a Python function that captures nothing."""
-    scores = TensorType(number_type("float32"), (None,) * 4)
-    (graph,), _ = close([trace(function, [scores], "a modifier", None)])
-    return graph
 
 
 def exact(q, k, v, scale=None, score=lambda s: s, prob=lambda p: p):
@@ -91,22 +81,32 @@ def test_bodies_change_scores_and_weights_and_see_the_graph_around():
     q, k, v = drawn(2, "float32", (1, 2, 4, 8), (1, 2, 5, 8), (1, 2, 5, 3))
     arrays = {"q": q, "k": k, "v": v}
     bias = variable("bias", (4, 5))
-    scores = TensorType(number_type("float32"), (None,) * 4)
-    traced = [
-        trace(lambda s: ops.tanh(s / 2.0) * 2.0 + bias, [scores], "score_mod", None),
-        trace(lambda p: p * 0.5, [scores], "prob_mod", None),
-    ]
-    bodies, captures = close(traced)  # both take what either captures
-    op = find_op("FlexAttention", "ai.onnx.preview")
-    attrs = dict(zip(("score_mod", "prob_mod"), bodies, strict=True))
-    (y,) = apply(op, fed(arrays), attrs, captures=captures)
+    y = ops.flex_attention(
+        *fed(arrays),
+        score_mod=lambda s: ops.tanh(s / 2.0) * 2.0 + bias,
+        prob_mod=lambda p: p * 0.5,
+    )
     (added,) = drawn(3, "float32", (4, 5))
     wanted = exact(q, k, v, score=lambda s: 2 * np.tanh(s / 2) + added, prob=lambda p: p / 2)
     made = run(y, {**arrays, "bias": added})
     np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-6)
     # Node by node, as the fallback computes it.
+    assert y.node.captures == (bias,)  # which both bodies take
     (value,) = evaluate(y.node, [q, k, v], [added])
     np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_graph_of_one_input_is_a_modifier_too():
+    q, k, v = drawn(6, "float32", (1, 2, 4, 8), (1, 2, 5, 8), (1, 2, 5, 3))
+    scores = variable("scores", ("B", "H", "L", "S"))
+    made = attention(q, k, v, score_mod=Graph([ops.abs(scores)], [scores]))
+    np.testing.assert_allclose(made, exact(q, k, v, score=np.abs), rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_are_taken_as_they_are():
+    q, k, v = drawn(7, "float64", (1, 1, 2, 3), (1, 1, 4, 3), (1, 1, 4, 2))
+    y = ops.flex_attention(q, k, v, score_mod=lambda s: s * 2.0)
+    np.testing.assert_allclose(run(y, {}), exact(q, k, v, score=lambda s: s * 2), rtol=1e-12)
 
 
 def test_softmax_precision_widens_and_narrows():
@@ -134,7 +134,6 @@ def test_nothing_to_attend_in_an_empty_batch():
     ],
 )
 def test_bodies_that_do_not_keep_the_scores_are_refused(function, words):
-    graph = body(function)
     made = [variable(n, (1, 2, 3, 4)) for n in "qkv"]
     with pytest.raises(OpError, match=words):
-        ops.flex_attention(*made, score_mod=graph)
+        ops.flex_attention(*made, score_mod=function)
