@@ -323,6 +323,8 @@ def _made(
     lets only one in.
     """
     texts = {key: code for key, code in codes.items() if code.function is None}
+    if not texts:
+        threads = 1  # what the process may use is slow to ask
     count = min(len(texts), default_threads() if threads is None else threads)
     if count > 1:
         from concurrent.futures import ThreadPoolExecutor, as_completed
