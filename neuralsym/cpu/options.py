@@ -17,8 +17,8 @@ ISAS: tuple[Isa, ...] = get_args(Isa)
 class Options:
     """How to compile and run; every field has a default that needs no thought.
 
-    threads: workers of a run; None takes NEURALSYM_NUM_THREADS, else what the process's affinity
-        and its container's CPU quota allow.
+    threads: workers of a run, 1 to 4096; None takes NEURALSYM_NUM_THREADS, else what the affinity
+        of the process and its container's CPU quota allow.
     isa: the instruction set to generate for ("avx512", "avx2", "sse2", "neon"); None takes the
         best that this machine has.
     winograd: allow Winograd convolutions, whose rounding error is some five times the direct

@@ -165,6 +165,11 @@ class GatherElements(Movement):
         check_places(call)
         return typed(call, call.shape(1))
 
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        value, places = known_row(call)
+        return None if value is None else [tidy(taken(value, places), call.dtype(0))]
+
 
 class GatherND(Movement):
     """Slices picked by vectors of indices."""
@@ -194,6 +199,11 @@ class GatherND(Movement):
         made = (*front, *indices[batch:-1], *x[batch + taken :])
         return typed(call, bounded(call, made))
 
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        value, places = known_row(call, tuples=True)
+        return None if value is None else [tidy(taken(value, places), call.dtype(0))]
+
 
 class ScatterElements(Movement):
     """A copy of the data with the updates written at indices along one axis."""
@@ -214,6 +224,10 @@ class ScatterElements(Movement):
             for i, (a, b) in enumerate(zip(indices, updates, strict=True)):
                 merged(call, a, b, f"indices and updates, axis {i}")
         return [same_type(call)]
+
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        return replaced(call, *known_row(call))
 
 
 class ScatterND(Movement):
@@ -239,6 +253,10 @@ class ScatterND(Movement):
             for i, (a, b) in enumerate(zip(wanted, updates, strict=True)):
                 merged(call, a, b, f"updates, axis {i}, and the places that indices name")
         return [same_type(call)]
+
+    @classmethod
+    def fold(cls, call: Call) -> Sequence[NDArray[Any] | None] | None:
+        return replaced(call, *known_row(call, tuples=True))
 
 
 class TensorScatter(Movement):
@@ -270,6 +288,41 @@ class TensorScatter(Movement):
 
 
 # -- what they share ---------------------------------------------------------------------------
+def known_row(call: Call, *, tuples: bool = False) -> tuple[NDArray[Any] | None, Any]:
+    """A known vector, a shape mostly, and known places in it; None where it is no such case."""
+    value, places = foldable(call), foldable(call, 1)
+    if value is None or places is None or value.ndim != 1 or places.dtype == object:
+        return None, None
+    if tuples and places.shape[-1] != 1:
+        return None, None
+    places = places[..., 0] if tuples else places
+    if places.size and not (places.min() >= -len(value) and places.max() < len(value)):
+        return None, None  # an error of the run, if this is ever run
+    return value, places
+
+
+def taken(value: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
+    """The entries of a vector at places, an array for a single place too."""
+    made = np.empty(places.shape, value.dtype)
+    made[...] = value[places]
+    return made
+
+
+def replaced(
+    call: Call, value: NDArray[Any] | None, places: Any
+) -> Sequence[NDArray[Any] | None] | None:
+    """The vector with known updates at known places; those that come twice are for the run."""
+    updates = foldable(call, 2)
+    if value is None or updates is None or call.attr("reduction") != "none":
+        return None
+    if updates.shape != places.shape or np.unique(places % max(len(value), 1)).size != places.size:
+        return None
+    mixed = object in (value.dtype, updates.dtype)
+    made = value.astype(object if mixed else value.dtype, copy=True)
+    made[places] = updates
+    return [tidy(made, call.dtype(0))]
+
+
 def check_places(call: Call) -> None:
     """Indices of elements lie within the data on all axes but the one that they index."""
     x, indices = call.shape(0), call.shape(1)

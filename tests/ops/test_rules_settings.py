@@ -209,3 +209,39 @@ def test_two_unknown_sizes_of_a_reshape_stay_unknown() -> None:
     assert y.shape == (None, None, 5)
     free = ops.reshape(x, joined(variable("one", (1,), "int64"), constant(ints(-1))))
     assert free.shape == (None, None)
+
+
+# -- shapes that are taken apart and put together --------------------------------------------------
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_sizes_read_and_replaced_in_a_shape(place: int) -> None:
+    from neuralsym import ops
+
+    shape = ops.shape(variable("x", ("N", 4, "W")))
+    names = ["N", "4", "W"]
+    for read in (
+        ops.gather_elements(shape, ints(place)),
+        ops.gather_nd(shape, np.array([[place]], np.int64)),
+        ops.gather_nd(shape, ints(place)),
+    ):
+        assert [str(d) for d in read.known.reshape(-1).tolist()] == [names[place]]
+    wanted = [*names]
+    wanted[place] = "7"
+    for made in (
+        ops.scatter_elements(shape, ints(place), ints(7)),
+        ops.scatter_nd(shape, np.array([[place]], np.int64), ints(7)),
+    ):
+        assert made.known is not None
+        assert [str(d) for d in made.known.tolist()] == wanted
+        assert [str(d) for d in ops.constant_of_shape(made).shape or ()] == wanted
+
+
+def test_replacements_that_only_the_run_tells() -> None:
+    from neuralsym import ops
+
+    shape = ops.shape(variable("x", ("N", 4, "W")))
+    twice = np.array([[1], [-2]], np.int64)
+    assert ops.scatter_nd(shape, twice, ints(7, 8)).known is None
+    assert ops.scatter_nd(shape, np.array([[5]], np.int64), ints(7)).known is None
+    assert ops.scatter_nd(shape, np.array([[1]], np.int64), ints(7), reduction="add").known is None
+    assert ops.gather_elements(shape, ints(-4)).known is None
+    assert ops.scatter_elements(shape, variable("at", (1,), "int64"), ints(7)).known is None
