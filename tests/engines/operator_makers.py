@@ -313,27 +313,29 @@ _TREE: dict[str, Any] = {
 }
 
 
-def trees(v: int, weights: str, ids: dict[str, Any], **more: Any) -> One:
+def trees(v: int, weights: str, heights: list[float], ids: dict[str, Any], **more: Any) -> One:
     attrs = {**_TREE, **ids, **more}
-    values, heights = [0.25, 0.0, 0.0], [0.75, 0.5]
+    values = [0.25, 0.0, 0.0]
     x: Array = np.array([[0, 1], [1, 0]], F)
     if v < 3:
         attrs |= {"nodes_values": values, weights: heights}
     else:  # doubles came with 3
         x = x.astype(np.float64)
         attrs["nodes_values_as_tensor"] = helper.make_tensor("", 11, [3], values)
-        attrs[f"{weights}_as_tensor"] = helper.make_tensor("", 11, [2], heights)
+        attrs[f"{weights}_as_tensor"] = helper.make_tensor("", 11, [len(heights)], heights)
     return One([x], attrs, 2 if "class" in weights else 1)
 
 
 def tree_classifier(v: int) -> One:
-    ids = {f"class_{k}": r for k, r in (("ids", [0, 1]), ("nodeids", [1, 2]), ("treeids", [0, 0]))}
-    return trees(v, "class_weights", ids, classlabels_int64s=[5, 7])
+    # Three classes: of two, onnxruntime gives the number of the class in the place of its label.
+    ids = {"class_ids": [0, 1, 2, 1], "class_nodeids": [1, 1, 2, 2], "class_treeids": [0] * 4}
+    heights = [0.75, 0.25, 0.125, 0.5]
+    return trees(v, "class_weights", heights, ids, classlabels_int64s=[5, 7, 9])
 
 
 def tree_regressor(v: int) -> One:
     ids = {f"target_{k}": r for k, r in (("ids", [0, 0]), ("nodeids", [1, 2]), ("treeids", [0, 0]))}
-    return trees(v, "target_weights", ids, n_targets=1)
+    return trees(v, "target_weights", [0.75, 0.5], ids, n_targets=1)
 
 
 def tree_ensemble(v: int) -> One:

@@ -50,6 +50,14 @@ RANDOM = {
 }
 """Operators of which shapes and types are compared; their numbers are tested elsewhere."""
 
+NOWHERE_RIGHT = {
+    ("", "Optional", 28): "the reference gives a list of the value, onnxruntime has it not yet",
+    ("", "OptionalGetElement", 28): "the same",
+    ("ai.onnx.ml", "DictVectorizer", 1): "a vector of the values' type by the text; onnxruntime "
+    "gives a matrix, the reference doubles",
+}
+"""What no runtime can be compared with but itself."""
+
 UNRUNNABLE = {("ai.onnx.preview.training", "Gradient", 1)}
 """What no runtime computes: it is only read and written."""
 
@@ -254,7 +262,7 @@ def test_runtimes_are_wrong_where_it_says_so() -> None:
 def test_every_version_runs_on_the_engine(part: int) -> None:
     wrong = {}
     for pair in list(pairs())[part::8]:
-        if taken_out(pair) or pair in UNRUNNABLE:
+        if taken_out(pair) or pair in UNRUNNABLE or pair in NOWHERE_RIGHT:
             continue
         case = case_of(*pair)
         network = Network(engine.to_symbolic(case.model))

@@ -13,6 +13,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from neuralsym.engines import onnx as engine
@@ -79,7 +81,7 @@ def close(got: Sequence[Array], wanted: Sequence[Array]) -> None:
 
 def floats(*shape: int) -> Array:
     seed = sum(shape) + len(shape)
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 
 X = floats(2, 3, 4)
@@ -441,3 +443,43 @@ def test_adapters_speak_of_versions_that_exist() -> None:
         assert [below for below, _ in rows] == sorted(below for below, _ in rows)
         for below, _ in rows:
             assert below in versions or below == 99, op
+
+
+@given(st.data())
+def test_old_broadcasting_lines_up_from_an_axis(data: st.DataObject) -> None:
+    """The second shape is a run of the first's sizes, from an axis on or at the end, or one."""
+    shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
+    start = data.draw(st.integers(0, len(shape)))
+    stop = data.draw(st.integers(start, len(shape)))
+    a, attrs = floats(*shape), {"broadcast": 1}
+    if data.draw(st.booleans()):
+        attrs["axis"] = start - len(shape) * data.draw(st.sampled_from([0, 1]))
+        if start == len(shape):
+            del attrs["axis"]
+            start = stop = len(shape)
+        b = floats(*shape[start:stop])
+        wanted = a - b.reshape((*b.shape, *[1] * (len(shape) - stop)))
+    else:
+        b = data.draw(st.sampled_from([floats(*shape[start:]), floats(1), floats(1, 1)[0]]))
+        wanted = a - b
+    got = value(model_of("Sub", 6, [a, b], attrs), x0=a, x1=b)[0]
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_what_needs_a_rank_says_so() -> None:
+    model = model_of("Add", 6, [X, floats(3)], {"broadcast": 1, "axis": 1})
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(FormatError, match=r"Add of version 6 .*the rank of its input 0 is unknown"):
+        engine.to_symbolic(model)
+
+
+def test_sizes_that_only_the_run_knows() -> None:
+    x, scale, bias = floats(2, 4, 3), floats(2), floats(2) + 1
+    feed = {"x0": x, "x1": scale, "x2": bias}
+    model = model_of("GroupNormalization", 18, [x, scale, bias], {"num_groups": 2})
+    wanted = value(model, **feed)[0]
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "C"
+    np.testing.assert_array_equal(value(model, **feed)[0], wanted)
+    times, axis = np.array(2, F1), np.array(1, F1)
+    tile = model_of("Tile", 1, [X, times, axis], {})
+    np.testing.assert_array_equal(value(tile, x0=X, x1=times, x2=axis)[0], np.tile(X, (1, 2, 1)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralsym.core.leaves import constant, is_stored, stored
+from neuralsym.core.leaves import Weight, constant, is_stored, stored
 from neuralsym.core.op import KNOWN_LIMIT
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
@@ -285,8 +285,10 @@ def scatter(t: Target) -> Sequence[Symbol] | None:
 
 
 def folded(t: Target) -> Sequence[Symbol] | None:
-    """What follows from constants alone needs no operator."""
+    """What follows from constants alone needs no operator; weights stay what they are."""
     if t.node.captures or not t.node.op.deterministic or t.node.op.body_attributes:
+        return None
+    if any(s is not None and s.node.op is Weight for s in t.node.inputs):
         return None
     values: list[Any] = [s.known for s in t.node.outputs]
     if any(v is None or v.dtype == object for v in values):
