@@ -116,10 +116,10 @@ def test_a_missing_folder_to_save_into(tmp_path: Path) -> None:
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
-    network = Network(Graph({"y": ops.gelu(ops.variable("x", (2,)))}))
+    network = Network(Graph({"y": ops.regex_full_match(ops.variable("x", (2,), "string"))}))
     network.save(path)
     before = path.read_bytes()
-    with pytest.raises(FormatError, match="Gelu"):
+    with pytest.raises(FormatError, match="RegexFullMatch"):
         network.save(path, opset=18)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
@@ -137,7 +137,7 @@ def test_a_shape_of_the_run_that_does_not_fit() -> None:
     network = Network(Graph({"y": ops.expand(x, shape)}))
     ones = np.ones((2, 8), np.float32)
     assert network.run({"x": ones, "shape": [1, 8]})["y"].shape == (2, 8)
-    with pytest.raises(ExecutionError, match=r"cannot be expanded to \(3, 8\)"):
+    with pytest.raises(ExecutionError, match="sizes 2 and 3 on axis -2 do not broadcast"):
         network.run({"x": ones, "shape": [3, 8]})
 
 
