@@ -22,13 +22,16 @@ from neuralsym.cpu.kernels.units import (
     same,
     typed_row,
 )
+from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step
+from neuralsym.cpu.scalar_ir import HALVES
 from neuralsym.dtypes import NumberType
 
 MODES = {"nearest": taps.NEAREST, "linear": taps.LINEAR, "cubic": taps.CUBIC}
 PADDINGS = {"zeros": taps.ZEROS, "border": taps.BORDER, "reflection": taps.REFLECTION}
 
+MOST_CORNERS = 4096
 TILE = 64
 """How many points are prepared at a time where every channel samples them in turn."""
 
@@ -40,11 +43,24 @@ class GridSample(Kernel):
     """
 
     def supports(self, step: Step) -> bool | str:
+        x = step.inputs[0]
+        if x is not None and MODES[step.attr("mode")] ** (x.rank - 2) > MOST_CORNERS:
+            return f"a point of {x.rank - 2} axes has over {MOST_CORNERS} corners"
         return are_tensors(step) or "not a tensor of numbers"
+
+    def _is_wide(self, step: Step) -> bool:
+        """Whether half-precision values are computed with as float32, in memory of their own."""
+        kind = step.outputs[0].dtype
+        if kind not in HALVES or step.attr("mode") == "nearest":
+            return False
+        return halves_work(self.target, kind) is True
 
     def adjust(self, step: Step) -> None:
         x = step.inputs[0]
         assert x is not None
+        if self._is_wide(step):
+            reserve(step, 0, x)
+            reserve(step, -1, step.outputs[0])
         corners = max(MODES[step.attr("mode")] ** (x.rank - 2), 4 * TILE)
         step.need_scratch("corners", lambda sizes: 16 * corners * sizes.workers)
 
@@ -58,7 +74,12 @@ class GridSample(Kernel):
         n, c, space = shape[0], shape[1], shape[2:]
         mode = MODES[step.attr("mode")]
         corners = mode ** len(space)
-        kind, loop = _loop(x.dtype, grid.dtype, mode, len(space))
+        rows: list[Row] = []
+        source, target, computed = Operand(x), Operand(y), x.dtype
+        if self._is_wide(step):
+            source = widened(self.target, step, 0, x, sizes, rows)
+            target, computed = wide_place(step, -1, y), NumberType.FLOAT32
+        kind, loop = _loop(computed, grid.dtype, mode, len(space))
         if mode == taps.LINEAR and len(space) == 2:
             corners *= TILE
         memory = step.scratch["corners"].buffer
@@ -66,9 +87,9 @@ class GridSample(Kernel):
         parts = 2 if kind == "pair" else 1
         kind = "uint64" if kind == "pair" else kind
         sides = [
-            Side(x, kind, (n, c, prod(space), parts)),
+            Side(source, kind, (n, c, prod(space), parts)),
             Side(grid, grid.dtype.value, (n, count, len(space))),
-            Side(y, kind, (n, c, count, parts), "out"),
+            Side(target, kind, (n, c, count, parts), "out"),
             Side(np.array(space, np.int64), "int64", (len(space),)),
             Side(memory, "int64", (sizes.workers, corners), "out"),
             Side(
@@ -79,7 +100,10 @@ class GridSample(Kernel):
             ),
         ]
         attributes = [mode, PADDINGS[step.attr("padding_mode")], bool(step.attr("align_corners"))]
-        return [typed_row(step, sizes, loop, sides, attributes, name="grid_sample")]
+        rows.append(typed_row(step, sizes, loop, sides, attributes, name="grid_sample"))
+        if self._is_wide(step):
+            rows += finish(self.target, step, target, y, None, sizes)
+        return rows
 
 
 def _loop(

@@ -13,9 +13,11 @@ from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import blockable
 from neuralsym.cpu.kernels.movement import View, copy_rows, settled, view
 from neuralsym.cpu.kernels.units import are_tensors
+from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
+from neuralsym.cpu.scalar_ir import HALVES
 from neuralsym.cpu.templates.resize import (
     ResizeText,
     Sampling,
@@ -50,6 +52,8 @@ class Resize(Kernel):
             return "not a tensor of numbers"
         if step.attr("mode") == "nearest":
             return x.dtype.itemsize <= 8 or f"no elements of {x.dtype}"
+        if x.dtype in HALVES:
+            return halves_work(self.target, x.dtype)
         return x.dtype is NumberType.FLOAT32 or f"{x.name} is {x.dtype}, it takes float32"
 
     def needs(self, step: Step) -> Sequence[int]:
@@ -75,6 +79,9 @@ class Resize(Kernel):
         for number in range(2):
             step.need_scratch(f"part {number}", lambda sizes: self._between(step, sizes))
         pack_outside(step)
+        if _is_wide(step):
+            reserve(step, 0, step.inputs[0])
+            reserve(step, -1, step.outputs[0])
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, y = step.inputs[0], step.outputs[0]
@@ -90,7 +97,12 @@ class Resize(Kernel):
         last = Operand(y, sizes.origin(y) if y.layout.halo else 0), sizes.strides(y)
         if not passes:
             return self._copied(step, sizes, dims, source, last)
-        rows = []
+        rows: list[Row] = []
+        itemsize = x.dtype.itemsize
+        if _is_wide(step):
+            itemsize = 4
+            source = widened(self.target, step, 0, x, sizes, rows), row_strides(dims, itemsize)
+            last = wide_place(step, -1, y), row_strides(sizes.shape(y), itemsize)
         for number, each in enumerate(passes):
             after = list(dims)
             after[each.axis] = each.count
@@ -98,9 +110,11 @@ class Resize(Kernel):
                 target = last
             else:
                 scratch = step.scratch[f"part {number % 2}"].buffer
-                target = Operand(scratch), row_strides(after, x.dtype.itemsize)
-            rows.append(self._row(step, each, dims, source, target))
+                target = Operand(scratch), row_strides(after, itemsize)
+            rows.append(self._row(step, each, dims, source, target, itemsize))
             dims, source = after, target
+        if _is_wide(step):
+            rows += finish(self.target, step, last[0], y, None, sizes)
         return rows + outside_rows(self.target, step, sizes, passes)
 
     def _row(
@@ -110,8 +124,8 @@ class Resize(Kernel):
         dims: Sequence[int],
         source: tuple[Operand, tuple[int, ...]],
         target: tuple[Operand, tuple[int, ...]],
+        itemsize: int,
     ) -> Row:
-        itemsize = step.outputs[0].dtype.itemsize
         sampling, axis = sampling_of(step), each.axis
         index, weights = tables(sampling, each.size, each.count, each.scale, each.crop)
         dense = _dense(dims, axis, itemsize, target[1], source[1])
@@ -164,7 +178,12 @@ class Resize(Kernel):
         for each in passes_of(step, sizes)[:-1]:
             dims[each.axis] = each.count
             largest = max(largest, prod(dims))
-        return largest * x.dtype.itemsize
+        return largest * max(x.dtype.itemsize, 4)
+
+
+def _is_wide(step: Step) -> bool:
+    """Whether half-precision values are computed with as float32, in memory of their own."""
+    return step.outputs[0].dtype in HALVES and step.attr("mode") != "nearest"
 
 
 def _dense(dims: Sequence[int], axis: int, itemsize: int, *strides: Sequence[int]) -> int:
