@@ -66,6 +66,65 @@ def test_sums_and_splits_by_numpy() -> None:
         close(got, (rows / rows.sum(1, keepdims=True)).reshape(x.shape).astype(np.float32))
 
 
+def test_products_with_gelu_and_dropout_at_rest_by_numpy() -> None:
+    draw = Drawn(16)
+    x, w, bias = draw.reals(2, 3, 4), draw.reals(4, 5), draw.reals(5)
+    wide = (x @ w + bias).astype(np.float64)
+    tanh = np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3))
+    got = computed(applied("GemmFastGelu", [x, w, bias]), fed([x, w, bias]))[0]
+    close(got, (wide * (1 + tanh) / 2).astype(np.float32))
+    inputs = [x, draw.reals(4), draw.reals(2, 3, 4)]
+    y, mask = computed(applied("BiasDropout", inputs, outputs=2), fed(inputs))
+    close(y, inputs[0] + inputs[1] + inputs[2])
+    assert mask.all()
+
+
+def buckets(distance: int, count: int, largest: int, both: bool) -> int:
+    """The bucket of a distance, key minus query."""
+    first = 0
+    if both:
+        count //= 2
+        first = count if distance > 0 else 0
+        distance = abs(distance)
+    else:
+        distance = max(-distance, 0)
+    exact = count // 2
+    if distance < exact:
+        return first + distance
+    share = np.log(distance / exact) / np.log(largest / exact)
+    return first + min(exact + int(share * (count - exact)), count - 1)
+
+
+@pytest.mark.parametrize("both", [0, 1])
+def test_biases_of_relative_positions_by_hand(both: int) -> None:
+    # onnxruntime has no CPU kernel for it.
+    draw, length, heads = Drawn(17), 30, 3
+    by_head = draw.reals(heads, 8)
+    table = by_head.reshape(8, heads)  # as the optimiser writes it
+    inputs = [table, np.array([length]), np.array([length])]
+    attrs = {"is_bidirectional": both, "max_distance": 20}
+    got = computed(applied("RelativePositionBias", inputs, attrs), fed(inputs))[0]
+    assert got.shape == (1, heads, length, length)
+    for q in range(length):
+        for k in range(length):
+            want = by_head[:, buckets(k - q, 8, 20, bool(both))]
+            np.testing.assert_array_equal(got[0, :, q, k], want)
+
+
+def test_gated_biases_of_relative_positions_by_numpy() -> None:
+    draw, heads, size, length = Drawn(18), 2, 4, 3
+    query, query_bias = draw.reals(2, length, heads * size), draw.reals(heads * size)
+    bias = draw.reals(1, heads, length, length)
+    weight, shift, scale = draw.reals(size, 8), draw.reals(8), draw.reals(1, heads, 1, 1)
+    q = (query + query_bias).reshape(2, length, heads, size).transpose(0, 2, 1, 3)
+    sums = (q @ weight + shift).reshape(2, heads, length, 2, 4).sum(-1)
+    gates = 1 / (1 + np.exp(-sums.astype(np.float64)))
+    want = (gates[..., :1] * (gates[..., 1:] * scale - 1) + 2) * bias
+    inputs = [query, query_bias, bias, weight, shift, scale]
+    got = computed(applied("GatedRelativePositionBias", inputs, {"num_heads": heads}), fed(inputs))
+    close(got[0], want.astype(np.float32))
+
+
 def test_gated_activations_by_numpy() -> None:
     draw = Drawn(4)
     gate, up = draw.reals(3, 8) * 4, draw.reals(3, 8) * 4

@@ -13,6 +13,7 @@ from neuralsym.ops.contrib import (  # noqa: F401  (they define the operators)
     lstm,
     normalise,
     packed,
+    position,
     quantised,
     quantised_linear,
     recurrent,

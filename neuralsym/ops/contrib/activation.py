@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.ops.contrib.base import Contrib, Given, cast, op, rank_of, several
-from neuralsym.ops.contrib.declare import FLOATS, WIDE, declare, needed
+from neuralsym.ops.contrib.declare import BOOL, FLOATS, WIDE, declare, needed, optional
 
 _WIDE = {"T": WIDE}
 _FLOATS = {"T": FLOATS}
@@ -41,6 +41,37 @@ class FastGelu(Contrib):
     def written(cls, given: Given) -> Sequence[Symbol]:
         x = given[0] + given[1] if given.has(1) else given[0]
         return [op("Gelu", x, approximate="tanh")]
+
+
+class GemmFastGelu(Contrib):
+    """GELU by the hyperbolic tangent of a product, plus a bias if there is one."""
+
+    schema = declare("GemmFastGelu", "X:T W:T bias:T?", "Y:T", _FLOATS)
+
+    @classmethod
+    def written(cls, given: Given) -> Sequence[Symbol]:
+        x = op("MatMul", given[0], given[1])
+        x = x + given[2] if given.has(2) else x
+        return [op("Gelu", x, approximate="tanh")]
+
+
+class BiasDropout(Contrib):
+    """Dropout of data + bias, plus a residual; without training the sum alone."""
+
+    schema = declare(
+        "BiasDropout",
+        "data:T bias:T residual:T? ratio:T1? training_mode:T2?",
+        "output:T mask:T2?",
+        {"T": WIDE, "T1": WIDE, "T2": BOOL},
+        {"seed": optional("INT")},
+    )
+    deterministic = False
+
+    @classmethod
+    def written(cls, given: Given) -> Sequence[Symbol]:
+        inputs = [given[0] + given[1], given.optional(3), given.optional(4)]
+        y, mask = several("Dropout", inputs, 2, seed=given.attr("seed"))
+        return [y + given[2] if given.has(2) else y, mask][: given.count]
 
 
 class QuickGelu(Contrib):
