@@ -30,8 +30,9 @@ def of_symbolic(
     """The ONNX model of a graph, or of a model of one graph, with all its values inside.
 
     `opset` is the version of ONNX's operators to write, 7 to 28; the default is the lowest from
-    18 on that is sufficient. `metadata` adds to the model's own, `doc` replaces its description.
-    Raises FormatError, naming the operator, for what ONNX or that version cannot say.
+    18 on that is sufficient. For an older one nodes are rewritten in terms of what it has.
+    `metadata` adds to the model's own, `doc` replaces its description. Raises FormatError, naming
+    the operator and the lowest opset for it, for what ONNX or that version cannot say.
     """
     made = draft(graph, opset, metadata, doc)
     return made.whole(map(tensor_proto, made.stored))
