@@ -17,7 +17,7 @@ import numpy as np
 
 from neuralsym.cpu.emit import Code, array_kernel
 from neuralsym.cpu.kernels.movement import settled
-from neuralsym.cpu.kernels.signal_fft import chirped, fft, roots_of_unity, transform
+from neuralsym.cpu.kernels.signal_fft import Transform, chirped, fft, roots_of_unity, transform
 from neuralsym.cpu.kernels.widen import (
     finish,
     halves_work,
@@ -33,6 +33,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
 FLOATS = (NumberType.FLOAT32, NumberType.FLOAT64, *HALVES)
+PADDING = 24
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class FourierKernel(Kernel):
 
         def room(sizes: Sizes) -> int:
             plan = transform(self.count(step, sizes)) if self.length(step, sizes) > 0 else None
-            return 0 if plan is None else 4 * 8 * plan.size * sizes.workers
+            return 0 if plan is None else 8 * _room(plan, sizes)
 
         step.need_scratch("work", room)
 
@@ -115,7 +116,7 @@ class FourierKernel(Kernel):
             *(widened(self.target, step, 0, x, sizes, rows), math.prod(sizes.shape(x))),
             *(wide_place(step, -1, y), math.prod(sizes.shape(y))),
             *self.window(step, sizes, rows),
-            *(Operand(step.scratch["work"].buffer), 4 * plan.size * sizes.workers),
+            *(Operand(step.scratch["work"].buffer), _room(plan, sizes)),
             *_table(np.array(astuple(lines), np.int64)),
             *_table(plan.factors),
             *_table(plan.roots.astype(inside)),
@@ -224,6 +225,12 @@ class STFT(FourierKernel):
         return [widened(self.target, step, 2, given, sizes, rows), size]
 
 
+def _room(plan: Transform, sizes: Sizes) -> int:
+    """How many numbers the workers need in all: four vectors each, which must not lie whole powers
+    of two apart, or they would contend for the same places of the cache."""
+    return 4 * (plan.size + PADDING) * sizes.workers
+
+
 def _table(values: Any) -> list[Word]:
     """The words of a vector of numbers: its bits, and how many there are."""
     words = np.zeros(max(1, -(-values.nbytes // 8)), np.int64)
@@ -258,16 +265,17 @@ def _transform(
     from_outer, from_inner, from_place = lines[6:9]
     to_outer, to_inner, to_place = lines[9:12]
     inverse, mirrored, real = lines[12:15]
-    work = memory[4 * size * worker : 4 * size * (worker + 1)]
+    apart = memory.shape[0] // (4 * workers)
+    work = memory[4 * apart * worker : 4 * apart * (worker + 1)]
     # An inverse transform is the forward one with the two parts swapped, on both sides.
-    first, second = (size, 0) if inverse else (0, size)
+    first, second = (apart, 0) if inverse else (0, apart)
     for line in range(outer * inner * worker // workers, outer * inner * (worker + 1) // workers):
         start = line // inner * from_outer + line % inner * from_inner
         for n in range(length):
             # Of a real signal of even length the odd places are the imaginary parts.
             place, side = n, first
             if count < length:
-                place, side = n // 2, n % 2 * size
+                place, side = n // 2, n % 2 * apart
             if n < given:
                 work[side + place] = x[start + n * from_place]
             else:
@@ -281,19 +289,19 @@ def _transform(
         if window.shape[0]:
             for n in range(length):
                 if count < length:
-                    work[n % 2 * size + n // 2] *= window[n]
+                    work[n % 2 * apart + n // 2] *= window[n]
                 else:
                     work[n] *= window[n]
-                    work[size + n] *= window[n]
+                    work[apart + n] *= window[n]
         if mirrored:
             _mirror(work, first, second, length)
         if chirp.shape[0]:
-            at = chirped(work, count, size, factors, roots, chirp)
+            at = chirped(work, count, size, apart, factors, roots, chirp)
         else:
-            at = fft(work, size, factors, roots)
+            at = fft(work, size, apart, factors, roots)
         start = line // inner * to_outer + line % inner * to_inner
         if count < length:
-            _write_halved(y, start, to_place, work, at, size, count, wanted, turns)
+            _write_halved(y, start, to_place, work, at, apart, count, wanted, turns)
             continue
         scale = memory.dtype.type(1.0 / length if inverse else 1.0)
         for n in range(wanted):
@@ -323,7 +331,7 @@ def _write_halved(
     to_place: int,
     work: Any,
     at: int,
-    size: int,
+    apart: int,
     count: int,
     wanted: int,
     turns: Any,
@@ -335,8 +343,8 @@ def _write_halved(
         if n > count:
             k, sign = 2 * count - n, -sign
         a, b = at + k % count, at + (count - k) % count
-        even_r, even_i = half * (work[a] + work[b]), half * (work[a + size] - work[b + size])
-        odd_r, odd_i = half * (work[a + size] + work[b + size]), half * (work[b] - work[a])
+        even_r, even_i = half * (work[a] + work[b]), half * (work[a + apart] - work[b + apart])
+        odd_r, odd_i = half * (work[a + apart] + work[b + apart]), half * (work[b] - work[a])
         c, s = turns[k], turns[2 * count + k]
         y[start + n * to_place] = even_r + (odd_r * c + odd_i * s)
         y[start + n * to_place + 1] = sign * (even_i + (odd_i * c - odd_r * s))

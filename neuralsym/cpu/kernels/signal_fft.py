@@ -88,22 +88,23 @@ def roots_of_unity(count: int) -> Floats:
 
 
 # -- loops -------------------------------------------------------------------------------------
-def fft(work: Any, size: int, factors: Any, roots: Any) -> int:
+def fft(work: Any, size: int, apart: int, factors: Any, roots: Any) -> int:
     """Transform `size` complex numbers; gives where in `work` the result begins.
 
-    work: real parts, imaginary parts, and as much again; of float32 or float64, as the roots are.
+    work: real parts, imaginary parts, and as much again, `apart` from one another; of float32 or
+    float64, as the roots are.
     """
-    source, target = 0, 2 * size
+    source, target = 0, 2 * apart
     n, stride = size, 1
     for step in range(factors.shape[0]):
         radix = factors[step]
         rows = n // radix
         if radix == 2:
-            _pass_2(work, source, target, size, rows, stride, roots)
+            _pass_2(work, source, target, size, apart, rows, stride, roots)
         elif radix == 4:
-            _pass_4(work, source, target, size, rows, stride, roots)
+            _pass_4(work, source, target, size, apart, rows, stride, roots)
         else:
-            _pass_odd(work, source, target, size, rows, stride, radix, roots)
+            _pass_odd(work, source, target, size, apart, rows, stride, radix, roots)
         source, target = target, source
         n = rows
         stride *= radix
@@ -111,23 +112,23 @@ def fft(work: Any, size: int, factors: Any, roots: Any) -> int:
 
 
 def _pass_2(
-    work: Any, source: int, target: int, size: int, rows: int, stride: int, roots: Any
+    work: Any, source: int, target: int, size: int, apart: int, rows: int, stride: int, roots: Any
 ) -> None:
     half = rows * stride
     for p in range(rows):
         c, s = roots[p * stride], roots[size + p * stride]
         a, y = source + p * stride, target + 2 * p * stride
         for q in range(stride):
-            ar, ai = work[a + q], work[a + q + size]
-            br, bi = work[a + q + half], work[a + q + half + size]
+            ar, ai = work[a + q], work[a + q + apart]
+            br, bi = work[a + q + half], work[a + q + half + apart]
             dr, di = ar - br, ai - bi
-            work[y + q], work[y + q + size] = ar + br, ai + bi
+            work[y + q], work[y + q + apart] = ar + br, ai + bi
             work[y + q + stride] = dr * c + di * s
-            work[y + q + stride + size] = di * c - dr * s
+            work[y + q + stride + apart] = di * c - dr * s
 
 
 def _pass_4(
-    work: Any, source: int, target: int, size: int, rows: int, stride: int, roots: Any
+    work: Any, source: int, target: int, size: int, apart: int, rows: int, stride: int, roots: Any
 ) -> None:
     quarter = rows * stride
     for p in range(rows):
@@ -138,22 +139,22 @@ def _pass_4(
         a, y = source + t, target + 4 * t
         for q in range(stride):
             i = a + q
-            r0, i0 = work[i], work[i + size]
-            r1, i1 = work[i + quarter], work[i + quarter + size]
-            r2, i2 = work[i + 2 * quarter], work[i + 2 * quarter + size]
-            r3, i3 = work[i + 3 * quarter], work[i + 3 * quarter + size]
+            r0, i0 = work[i], work[i + apart]
+            r1, i1 = work[i + quarter], work[i + quarter + apart]
+            r2, i2 = work[i + 2 * quarter], work[i + 2 * quarter + apart]
+            r3, i3 = work[i + 3 * quarter], work[i + 3 * quarter + apart]
             sr, si, dr, di = r0 + r2, i0 + i2, r0 - r2, i0 - i2
             tr, ti, er, ei = r1 + r3, i1 + i3, r1 - r3, i1 - i3
             o = y + q
-            work[o], work[o + size] = sr + tr, si + ti
+            work[o], work[o + apart] = sr + tr, si + ti
             # -i (er + i ei) = ei - i er
             xr, xi = dr + ei, di - er
-            work[o + stride], work[o + stride + size] = xr * c1 + xi * s1, xi * c1 - xr * s1
+            work[o + stride], work[o + stride + apart] = xr * c1 + xi * s1, xi * c1 - xr * s1
             o += 2 * stride
             xr, xi = sr - tr, si - ti
-            work[o], work[o + size] = xr * c2 + xi * s2, xi * c2 - xr * s2
+            work[o], work[o + apart] = xr * c2 + xi * s2, xi * c2 - xr * s2
             xr, xi = dr - ei, di + er
-            work[o + stride], work[o + stride + size] = xr * c3 + xi * s3, xi * c3 - xr * s3
+            work[o + stride], work[o + stride + apart] = xr * c3 + xi * s3, xi * c3 - xr * s3
 
 
 def _pass_odd(
@@ -161,65 +162,68 @@ def _pass_odd(
     source: int,
     target: int,
     size: int,
+    apart: int,
     rows: int,
     stride: int,
     radix: int,
     roots: Any,
 ) -> None:
     """Places k and radix - k of a butterfly together: they differ in the sign of their sines."""
-    apart, half = rows * stride, (radix + 1) // 2
+    jump, half = rows * stride, (radix + 1) // 2
     zero = work.dtype.type(0)
     for p in range(rows):
         a, y = source + p * stride, target + radix * p * stride
         for q in range(stride):
-            r, i = work[a + q], work[a + q + size]
+            r, i = work[a + q], work[a + q + apart]
             for j in range(1, half):
-                one, other = a + q + j * apart, a + q + (radix - j) * apart
+                one, other = a + q + j * jump, a + q + (radix - j) * jump
                 r += work[one] + work[other]
-                i += work[one + size] + work[other + size]
-            work[y + q], work[y + q + size] = r, i
+                i += work[one + apart] + work[other + apart]
+            work[y + q], work[y + q + apart] = r, i
         for k in range(1, half):
             first, last = p * k * stride, p * (radix - k) * stride
             c1, s1 = roots[first], roots[size + first]
             c2, s2 = roots[last], roots[size + last]
             for q in range(stride):
-                r, i = work[a + q], work[a + q + size]
+                r, i = work[a + q], work[a + q + apart]
                 u, v = zero, zero
                 for j in range(1, half):
-                    one, other = a + q + j * apart, a + q + (radix - j) * apart
-                    turn = (j * k % radix) * apart
+                    one, other = a + q + j * jump, a + q + (radix - j) * jump
+                    turn = (j * k % radix) * jump
                     c, s = roots[turn], roots[size + turn]
                     r += c * (work[one] + work[other])
-                    i += c * (work[one + size] + work[other + size])
-                    u += s * (work[one + size] - work[other + size])
+                    i += c * (work[one + apart] + work[other + apart])
+                    u += s * (work[one + apart] - work[other + apart])
                     v += s * (work[one] - work[other])
                 # (r + i i) with (u - i v) added for k, taken off for radix - k.
                 dr, di = r + u, i - v
                 o = y + q + k * stride
-                work[o], work[o + size] = dr * c1 + di * s1, di * c1 - dr * s1
+                work[o], work[o + apart] = dr * c1 + di * s1, di * c1 - dr * s1
                 dr, di = r - u, i + v
                 o = y + q + (radix - k) * stride
-                work[o], work[o + size] = dr * c2 + di * s2, di * c2 - dr * s2
+                work[o], work[o + apart] = dr * c2 + di * s2, di * c2 - dr * s2
 
 
-def chirped(work: Any, length: int, size: int, factors: Any, roots: Any, chirp: Any) -> int:
+def chirped(
+    work: Any, length: int, size: int, apart: int, factors: Any, roots: Any, chirp: Any
+) -> int:
     """The transform of `length` numbers by a convolution; gives where the result begins."""
     for n in range(length):
         c, s = chirp[n], chirp[length + n]
-        r, i = work[n], work[size + n]
-        work[n], work[size + n] = r * c + i * s, i * c - r * s
+        r, i = work[n], work[apart + n]
+        work[n], work[apart + n] = r * c + i * s, i * c - r * s
     for n in range(length, size):
-        work[n], work[size + n] = 0.0, 0.0
-    at = fft(work, size, factors, roots)
+        work[n], work[apart + n] = 0.0, 0.0
+    at = fft(work, size, apart, factors, roots)
     spectrum = 2 * length
     for n in range(size):
         c, s = chirp[spectrum + n], chirp[spectrum + size + n]
-        r, i = work[at + n], work[at + size + n]
+        r, i = work[at + n], work[at + apart + n]
         # Swapped parts make the next transform the inverse one.
-        work[n], work[size + n] = r * s + i * c, r * c - i * s
-    at = fft(work, size, factors, roots)
+        work[n], work[apart + n] = r * s + i * c, r * c - i * s
+    at = fft(work, size, apart, factors, roots)
     for n in range(length):
         c, s = chirp[n], chirp[length + n]
-        i, r = work[at + n], work[at + size + n]
-        work[at + n], work[at + size + n] = r * c + i * s, i * c - r * s
+        i, r = work[at + n], work[at + apart + n]
+        work[at + n], work[at + apart + n] = r * c + i * s, i * c - r * s
     return at
