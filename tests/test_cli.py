@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +156,11 @@ def test_usage_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
         main(["export", "resnet18"])
     assert stopped.value.code == 2
     assert main([]) == 2
+
+
+def test_the_package_runs_as_a_module() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "neuralsym", "--version"], capture_output=True, text=True
+    )
+    assert made.returncode == 0
+    assert made.stdout.startswith("neuralsym ")
