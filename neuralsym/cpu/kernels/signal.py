@@ -34,6 +34,7 @@ from neuralsym.errors import ShapeMismatch
 
 FLOATS = (NumberType.FLOAT32, NumberType.FLOAT64, *HALVES)
 PADDING = 24
+"""Numbers between the vectors of a worker; see `_room`."""
 
 
 @dataclass(frozen=True)
