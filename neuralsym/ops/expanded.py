@@ -7,6 +7,7 @@ results; a body also only if all its operators still mean what they meant at its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from neuralsym.core import proto
@@ -15,7 +16,7 @@ from neuralsym.core.op import OPS, Op
 from neuralsym.core.registry import apply
 from neuralsym.core.schema import VERSIONS, plain_attribute
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.types import TensorType
+from neuralsym.core.types import Shape, TensorType, Type
 from neuralsym.errors import NeuralsymError
 from neuralsym.ops.evaluate import one_node_model
 
@@ -52,7 +53,7 @@ def expand(node: Node) -> list[Symbol] | None:
     try:
         own = node.op.expansion(node)
         if own is not None:
-            made = list(own)
+            made = _declared(node, own)
         else:
             body = function_of(node) if has_usable_body(node.op) else None
             if body is None:
@@ -150,6 +151,41 @@ def _constant_of(attrs: dict[str, Any]) -> Any:
         return value
     dtype = {"f": np.float32, "i": np.int64, "s": object}[kind.removeprefix("value_")[0]]
     return Tensor.of(np.array(value, dtype))
+
+
+def _declared(node: Node, made: Sequence[Symbol]) -> list[Symbol]:
+    """The symbols with sizes that only the node's file declares, in copies of what gives them."""
+    types: dict[Node, list[Type]] = {}
+    for old, new in zip(node.outputs, made, strict=True):
+        fresh = new.node not in {s.node for s in node.operands}
+        if fresh and not _tells_as_much(old, new):
+            shape = _both(old.type, new.type)
+            if shape is not None:
+                told = types.setdefault(new.node, [s.type for s in new.node.outputs])
+                told[new.index] = TensorType(new.dtype, shape)
+    copies: dict[Node, Node] = {}
+    for source, told in types.items():
+        copies[source] = Node(
+            source.op,
+            source.inputs,
+            source.attrs,
+            tuple(told),
+            known=tuple(s.known for s in source.outputs),
+            name=source.name,
+            scope=source.scope,
+            where=source.where,
+            captures=source.captures,
+        )
+    return [copies[s.node].outputs[s.index] if s.node in copies else s for s in made]
+
+
+def _both(a: Type, b: Type) -> Shape | None:
+    """The sizes that one type or the other tells; None where they are not of one rank and kind."""
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType) or a.dtype != b.dtype:
+        return None
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return a.shape if b.shape is None else None
+    return tuple(x if y is None else y for x, y in zip(a.shape, b.shape, strict=True))
 
 
 def _tells_as_much(old: Symbol, new: Symbol) -> bool:
