@@ -193,6 +193,35 @@ def test_quantised_caches(
     agree("GroupQueryAttention", inputs, attrs, outputs=3, tolerance=1e-4)
 
 
+@pytest.mark.parametrize(("capacity", "window"), [(4, 4), (6, 4), (5, 1)])
+@pytest.mark.parametrize("bits", [0, 8])
+def test_caches_that_forget(capacity: int, window: int, bits: int) -> None:
+    draw, slack = Drawn(10), capacity - window + 1
+    kind = np.int8 if bits else np.float32
+    past = [np.zeros((1, KEY_HEADS, capacity, SIZE), kind) for _ in range(2)]
+    attrs = settings(do_rotary=1, local_window_size=window, sliding_window_cache=1, softcap=3.0)
+    scales: list[Array | None] = [None, None]
+    if bits:
+        scales = [number([0.03]), number([0.05])]
+        attrs |= {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
+        attrs["kv_cache_bit_width"] = bits
+    total = 0
+    for new in (3, 1, 9, 2, 1):
+        total += new
+        inputs = grouped(new, 0, total, [total], seed=total, rotary=True)
+        bias = draw.reals(1, HEADS, new, total)
+        inputs = [*inputs[:3], *past, *inputs[5:10], bias, None, *scales]
+        symbols = applied("GroupQueryAttention", inputs, attrs, outputs=3)
+        feeds = fed(inputs)
+        got, want = computed(symbols, feeds), expected(symbols, feeds)
+        close(got[0], want[0], tolerance=1e-4)
+        over = max(total - capacity, 0)
+        held = total - slack * -(-over // slack)
+        for a, b in zip(got[1:], want[1:], strict=True):  # what lies behind is unspecified
+            close(a[:, :, :held], b[:, :, :held])
+        past = want[1:]
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 def test_rotary_positions(interleaved: int) -> None:
     draw, flat, attrs = Drawn(6), HEADS * SIZE, {"interleaved": interleaved}
@@ -259,6 +288,10 @@ def test_mistakes_are_named() -> None:
     scaled = [*inputs[:12], number([0.1]), number([0.1])]
     with pytest.raises(TypeMismatch, match="a cache of 4 bits is uint8, not float32"):
         applied(name, scaled, settings(k_quant_type="PER_TENSOR", kv_cache_bit_width=4))
+    with pytest.raises(BadAttribute, match="needs past_key, past_value and local_window_size"):
+        applied(name, inputs, settings(sliding_window_cache=1))
+    with pytest.raises(BadAttribute, match="the caches have 0 rows"):
+        applied(name, inputs, settings(sliding_window_cache=1, local_window_size=2))
     with pytest.raises(BadAttribute, match="come together"):
         applied(name, [*inputs[:4], None, *inputs[5:]], settings())
     with pytest.raises(OpError, match="cannot be shared"):

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from neuralsym.core.op import Call
 from neuralsym.core.symbol import Symbol
-from neuralsym.dtypes import NumberType
-from neuralsym.errors import TypeMismatch
 from neuralsym.ops.base import bad, check_choice, check_range
 from neuralsym.ops.contrib.base import (
     Contrib,
@@ -27,6 +25,7 @@ from neuralsym.ops.contrib.base import (
     unsqueeze,
     whole,
 )
+from neuralsym.ops.contrib.cache import Seen, check_cache, grown, windowed
 from neuralsym.ops.contrib.declare import (
     BYTES,
     FLOAT,
@@ -45,9 +44,7 @@ from neuralsym.ops.contrib.heads import (
     softmax,
     split_heads,
     width,
-    written_at,
 )
-from neuralsym.ops.contrib.packed import unpacked
 
 _MOST_HEADS = 2**20
 
@@ -153,9 +150,7 @@ class GroupQueryAttention(Contrib):
             call.fail("keys and values come together: one of a pair is missing", bad)
         if call.attr("do_rotary") and not (call.has(7) and call.has(8)):
             call.fail("do_rotary=1 needs cos_cache and sin_cache", bad)
-        _check_cache(call)
-        if call.attr("sliding_window_cache"):
-            call.fail("sliding_window_cache=1, a cache that forgets, is not supported", bad)
+        check_cache(call)
 
     @classmethod
     def written(cls, given: Given) -> Sequence[Symbol]:
@@ -167,70 +162,22 @@ class GroupQueryAttention(Contrib):
         if given.attr("do_rotary"):
             at = _positions(given, start, q)
             q, k = _turned(given, q, at), _turned(given, k, at)
-        caches = (
-            _present(given, 3, _coded(given, "k", k), start, fresh),
-            _present(given, 4, _coded(given, "v", v), start, fresh),
+        seen = (windowed if given.attr("sliding_window_cache") else grown)(
+            given, k, v, start, fresh, totals
         )
-        keys, values = _decoded(given, "k", caches[0], k), _decoded(given, "v", caches[1], v)
-        products = _products(given, q, keys)
-        kept = _kept(given, start, totals, size(q, 2), size(keys, 2))
+        products = _products(given, q, seen)
+        kept = _kept(given, seen, start, size(q, 2))
         below = excluded(products.dtype, kept, LOWEST[products.dtype])
-        likely = _probabilities(given, products + below, keys)
-        groups = sizes(size(q, 0), given.attr("kv_num_heads"), -1, size(keys, 2))
-        summed = op("MatMul", op("Reshape", likely, groups), values)
+        likely = _probabilities(given, products + below, seen.keys)
+        groups = sizes(size(q, 0), given.attr("kv_num_heads"), -1, size(seen.keys, 2))
+        summed = op("MatMul", op("Reshape", likely, groups), seen.values)
         y = merged(op("Reshape", summed, op("Shape", q)))
         if given.count < 4:
-            return [y, *caches][: given.count]
+            return [y, *seen.presents][: given.count]
         zero = numbers(0, products.dtype)
         shown = likely if given.attr("qk_output") == 2 else op("Where", kept, products, zero)
         total = reshape(cast(given[6], "int64"), 1)
-        return [y, *caches, part(shown, 3, 0, total)]
-
-
-_SCALES = {"k": 12, "v": 13}
-"""The inputs that hold the scales of a quantised cache."""
-
-
-def _check_cache(call: Call) -> None:
-    """A quantised cache has scales, and the type of its bits."""
-    for which, at in _SCALES.items():
-        name = f"{which}_quant_type"
-        check_choice(call, name, ("NONE", "PER_TENSOR", "PER_CHANNEL"))
-        if call.attr(name) == "NONE":
-            continue
-        check_choice(call, "kv_cache_bit_width", (4, 8))
-        if not call.has(3) or not call.has(at):
-            call.fail(
-                f"{name}={call.attr(name)!r} needs past_key, past_value and {which}_scale", bad
-            )
-        wanted = NumberType.UINT8 if call.attr("kv_cache_bit_width") == 4 else NumberType.INT8
-        if call.dtype(3) is not wanted:
-            bits = call.attr("kv_cache_bit_width")
-            call.fail(f"a cache of {bits} bits is {wanted}, not {call.dtype(3)}", TypeMismatch)
-
-
-def _coded(given: Given, which: str, x: Symbol) -> Symbol:
-    """New keys or values as the cache holds them: int8, or two numbers of four bits in a byte."""
-    if given.attr(f"{which}_quant_type") == "NONE":
-        return x
-    levels = op("Round", cast(x, "float32") / given[_SCALES[which]])
-    if given.attr("kv_cache_bit_width") != 4:
-        return cast(op("Clip", levels, -128.0, 127.0), "int8")
-    codes = cast(op("Clip", levels, -8.0, 7.0) + 8.0, "uint8")
-    halves = reshape(codes, 0, 0, 0, width(x) // 2, 2)
-    low, high = (squeeze(h, 4) for h in several("Split", [halves], 2, axis=4, num_outputs=2))
-    return op("BitwiseOr", low, op("BitShift", high, numbers(4, "uint8"), direction="LEFT"))
-
-
-def _decoded(given: Given, which: str, cache: Symbol, new: Symbol) -> Symbol:
-    """The numbers of the cache in the type of the new ones."""
-    if given.attr(f"{which}_quant_type") == "NONE":
-        return cache
-    if given.attr("kv_cache_bit_width") == 4:
-        levels = cast(unpacked(cache, 4), "float32") - 8.0
-    else:
-        levels = cast(cache, "float32")
-    return cast(levels * given[_SCALES[which]], new.dtype)
+        return [y, *seen.presents, part(shown, 3, 0, total)]
 
 
 def _heads(given: Given) -> tuple[Symbol, Symbol, Symbol]:
@@ -283,26 +230,9 @@ def _turned(given: Given, x: Symbol, positions: Symbol) -> Symbol:
     )
 
 
-def _present(given: Given, at: int, new: Symbol, start: Symbol, fresh: Symbol) -> Symbol:
-    """The cache with `fresh` new keys or values from `start` on: as long as all, or as it was."""
-    zero = numbers(0, new.dtype)
-    total = reshape(cast(given[6], "int64"), 1)
-    if not given.has(at):
-        base = op(
-            "Expand", zero, op("Concat", op("Shape", new, end=2), total, size(new, 3), axis=0)
-        )
-        return written_at(base, new, start, fresh)
-    past = cast(given[at], new.dtype)
-    before = size(past, 2)
-    more = op("Max", total - before, numbers(0, "int64"))
-    pads = sizes(0, 0, 0, 0, 0, 0, more, 0)
-    base = op("Pad", past, pads)
-    kept = op("Less", unsqueeze(counted(size(base, 2)), 0), start)
-    return written_at(op("Where", unsqueeze(kept, 1, 3), base, zero), new, start, fresh)
-
-
-def _products(given: Given, q: Symbol, keys: Symbol) -> Symbol:
+def _products(given: Given, q: Symbol, seen: Seen) -> Symbol:
     """The scaled products plus the bias, [batch, heads, queries, keys]."""
+    keys = seen.keys
     kv_heads, heads = given.attr("kv_num_heads"), given.attr("num_heads")
     batch, length, most = size(q, 0), size(q, 2), size(keys, 2)
     rows = op("Reshape", q, sizes(batch, kv_heads, -1, width(q)))
@@ -311,31 +241,19 @@ def _products(given: Given, q: Symbol, keys: Symbol) -> Symbol:
     cap = given.attr("softcap")
     if cap:
         made = op("Tanh", made / cap) * cap
-    if given.has(10):
-        made = made + _as_long(given[10], most)
-    return made
+    return made if seen.bias is None else made + seen.bias
 
 
-def _kept(given: Given, start: Symbol, totals: Symbol, length: Symbol, most: Symbol) -> Symbol:
-    """Which places of the cache each query sees: bool[batch, 1, queries, keys]."""
-    places = unsqueeze(counted(most), 0, 1)
-    kept = op("Less", places, unsqueeze(totals, 1))
+def _kept(given: Given, seen: Seen, start: Symbol, length: Symbol) -> Symbol:
+    """Which keys each query sees: bool[batch, 1, queries, keys]."""
+    kept = seen.filled
     if given.attr("causal"):
         own = unsqueeze(start + unsqueeze(counted(length), 0), 2)
-        kept = op("And", kept, op("LessOrEqual", places, own))
+        kept = op("And", kept, op("LessOrEqual", seen.places, own))
         window = given.attr("local_window_size")
         if window > 0:
-            kept = op("And", kept, op("Greater", places, own - numbers(window, "int64")))
+            kept = op("And", kept, op("Greater", seen.places, own - numbers(window, "int64")))
     return unsqueeze(kept, 1)
-
-
-def _as_long(bias: Symbol, most: Symbol) -> Symbol:
-    """The bias for all places of the cache, which may be longer than the sequence."""
-    if bias.shape is not None and most.known is not None and [bias.shape[3]] == most.known.tolist():
-        return bias
-    zero = numbers(0, "int64")
-    more = op("Max", most - size(bias, 3), numbers(0, "int64"))
-    return op("Pad", bias, op("Concat", op("Expand", zero, whole(7)), more, axis=0))
 
 
 def _probabilities(given: Given, raw: Symbol, keys: Symbol) -> Symbol:
