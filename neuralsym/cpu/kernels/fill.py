@@ -129,6 +129,32 @@ def _range(encode: Function) -> Callable[..., None]:
     return loop
 
 
+class ShapeOf(Kernel):
+    """Shape and Size of what the run itself gave its sizes; others are known before it.
+
+    The input's values are not read, but the step that makes it has to have run.
+    """
+
+    def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        shape = sizes.shape(x)
+        if step.op.__name__ == "Size":
+            values = [prod(shape)]
+        else:
+            values = list(shape[slice(step.attr("start") or 0, step.attr("end"))])
+        if not values:
+            return []
+        told = np.array(values, np.int64)
+        sides = [Side(told, "int64", told.shape), Side(y, "int64", told.shape, "out")]
+        return [typed_row(step, sizes, _copied, sides, name="sizes", serial=True)]
+
+
+def _copied(told: Any, y: Any) -> None:
+    for i in range(told.shape[0]):
+        y[i] = told[i]
+
+
 class CenterCropPad(Movement):
     """Zeros, then what is inside both the input and the output, about their centres.
 
@@ -157,6 +183,8 @@ class CenterCropPad(Movement):
 
 def register(library: Library) -> None:
     """Register the kernels of this module."""
+    for op in ("Shape", "Size"):
+        library.kernel(op, name="sizes")(ShapeOf)
     for kind, name in (
         (Trilu, "triangle"),
         (ConstantOfShape, "fill"),

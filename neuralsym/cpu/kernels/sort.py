@@ -102,14 +102,18 @@ def top_k(comes_before: Before) -> Callable[..., None]:
                 indices[o, i, s] = i
             for i in range(k // 2 - 1, -1, -1):
                 sink(x, indices, o, s, i, k, largest)
+            worst = x[o, indices[o, 0, s], s]
             for i in range(k, n):
-                if ahead(x, o, i, indices[o, 0, s], s, largest):
+                # Of equals the one in the heap stays: its index is lower.
+                value = x[o, i, s]
+                if comes_before(worst, value) if largest else comes_before(value, worst):
                     indices[o, 0, s] = i
                     sink(x, indices, o, s, 0, k, largest)
+                    worst = x[o, indices[o, 0, s], s]
             for last in range(k - 1, 0, -1):
-                worst = indices[o, 0, s]
+                place = indices[o, 0, s]
                 indices[o, 0, s] = indices[o, last, s]
-                indices[o, last, s] = worst
+                indices[o, last, s] = place
                 sink(x, indices, o, s, 0, last, largest)
             for i in range(k):
                 values[o, i, s] = x[o, indices[o, i, s], s]
