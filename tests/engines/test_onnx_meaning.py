@@ -79,6 +79,11 @@ def scattered(op: str, reduction: str) -> Symbol:
     return made(op, data, np.array([[0, 1, 0]]), v("updates"), reduction=reduction)[0]
 
 
+def aligned(mode: str) -> Symbol:
+    attrs = {"coordinate_transformation_mode": mode, "output_height": 2, "output_width": 3}
+    return made("RoiAlign", v("image"), v("rois"), np.array([0]), **attrs)[0]
+
+
 def sliced(step: int) -> Symbol:
     ends = 9 if step > 0 else -9
     rows = (np.array([i]) for i in (0 if step > 0 else -1, ends, 1, step))
@@ -143,7 +148,7 @@ ROWS: dict[tuple[str, int], tuple[Build, Build | None]] = {
     ),
     ("RoiAlign", 16): (
         lambda: made("RoiAlign", v("image"), v("rois"), np.array([0]))[0],
-        None,
+        lambda: aligned("output_half_pixel"),
     ),
     ("Scan", 9): (scan, None),
     **{
@@ -184,3 +189,8 @@ def test_a_node_that_a_row_leaves_alone(row: tuple[str, int]) -> None:
     build = ROWS[row][1]
     assert build is not None
     assert CHANGED[row](build().node) == ""
+
+
+@pytest.mark.oracle
+def test_regions_as_before_16() -> None:
+    agree(Graph(aligned("output_half_pixel")), FEED, (10, 12, 15))

@@ -87,6 +87,11 @@ def _grid(node: Node) -> str:
     return "renamed the modes"
 
 
+def _aligned(node: Node) -> str:
+    plain = node.attr("coordinate_transformation_mode") == "output_half_pixel"
+    return "" if plain else "aligns by half a pixel"
+
+
 def _per_axis(node: Node) -> str:
     return "" if _rank(node, 1) == 0 else "brought scales for each channel"
 
@@ -146,7 +151,7 @@ CHANGED: dict[tuple[str, int], Change] = {
     ("Pad", 19): _mode("mode", "wrap"),
     ("Resize", 11): _always("computes coordinates in another way"),
     ("Resize", 19): _mode("coordinate_transformation_mode", "half_pixel_symmetric"),
-    ("RoiAlign", 16): _always("aligns by half a pixel"),
+    ("RoiAlign", 16): _aligned,
     ("Scan", 9): _always("has no sequence lengths"),
     ("ScatterElements", 18): _mode("reduction", "max", "min"),
     ("ScatterND", 18): _mode("reduction", "max", "min"),

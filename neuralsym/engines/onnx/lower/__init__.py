@@ -194,6 +194,7 @@ RULES: dict[str, tuple[Callable[[Target], Sequence[Symbol] | None], ...]] = {
     "QuantizeLinear": (_below(13, elementwise.quantize),),
     "Reshape": (settings.reshape,),
     "Resize": (resizing.resize,),
+    "RoiAlign": (_below(16, resizing.roi_align),),
     "Round": (_below(11, elementwise.rounded),),
     "ScatterElements": (_below(11, settings.scatter),),
     "Shape": (_below(15, settings.shape),),

@@ -17,7 +17,7 @@ from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
-from neuralsym.engines.onnx.lower.target import Target, ints
+from neuralsym.engines.onnx.lower.target import Target, ints, plain
 from neuralsym.ops.evaluate import evaluate
 
 _NEW = ("antialias", "axes", "keep_aspect_ratio_policy")
@@ -41,6 +41,13 @@ def resize(t: Target) -> Sequence[Symbol] | None:
         if made is not None:
             return made
     return _by_matrices(t)
+
+
+def roi_align(t: Target) -> Sequence[Symbol]:
+    """Before 16 regions were not moved by half a pixel, and nothing said so."""
+    if t.attr("coordinate_transformation_mode") != "output_half_pixel":
+        t.refuse("it aligns by half a pixel, which came with 16")
+    return t.older(*t.node.inputs, **plain(t.node.attrs, "coordinate_transformation_mode"))
 
 
 def _all_axes(t: Target) -> bool:
