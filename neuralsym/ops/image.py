@@ -8,11 +8,19 @@ from math import floor
 
 import numpy as np
 
-from neuralsym.core.dim import DimLike, floor_div
+from neuralsym.core.dim import floor_div
 from neuralsym.core.op import Call
 from neuralsym.core.types import Shape, Size, Type
 from neuralsym.ops.base import Movement, bad, check_choice, check_range, check_rank
-from neuralsym.ops.shapes import axes_of, bounded, length, merged, typed, unknown
+from neuralsym.ops.shapes import (
+    axes_of,
+    bounded,
+    length,
+    merged,
+    partial_dims,
+    typed,
+    unknown,
+)
 
 _CHOICES = {
     "coordinate_transformation_mode": (
@@ -63,7 +71,7 @@ class Resize(Movement):
             call.fail(f"{name} has {entries} entries, {len(axes)} are needed: one for an axis", bad)
         made: list[Size] = list(x)
         if at == 3:
-            sizes = call.known_dims(3)
+            sizes = partial_dims(call, 3)
             for axis, size in zip(axes, cls.kept(call, x, axes, sizes), strict=True):
                 made[axis] = size
             return typed(call, bounded(call, made))
@@ -79,7 +87,7 @@ class Resize(Movement):
 
     @classmethod
     def kept(
-        cls, call: Call, x: Shape, axes: Sequence[int], sizes: Sequence[DimLike] | None
+        cls, call: Call, x: Shape, axes: Sequence[int], sizes: Sequence[Size] | None
     ) -> list[Size]:
         """The sizes asked for, or those that keep the aspect ratio."""
         if sizes is None:

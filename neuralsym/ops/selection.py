@@ -17,6 +17,7 @@ from neuralsym.ops.shapes import (
     check_vector,
     length,
     merged,
+    partial_dims,
     scalar_of,
     total,
     typed,
@@ -201,7 +202,7 @@ class CenterCropPad(Movement):
             call.fail(
                 f"shape has {entries} entries, {len(axes)} are needed: one for each axis", bad
             )
-        asked = call.known_dims(1)
+        asked = partial_dims(call, 1)
         made: list[Size] = list(x)
         for i, axis in enumerate(axes):
             made[axis] = None if asked is None else asked[i]

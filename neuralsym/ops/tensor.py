@@ -228,14 +228,13 @@ class Pad(Movement):
                 "axes, then their ends",
                 bad,
             )
-        pads = call.known_dims(1)
+        pads = partial_dims(call, 1) or unknown(2 * len(axes))
         made: list[Dimension] = list(x)
         for i, axis in enumerate(axes):
-            size = made[axis]
-            if pads is None or size is None:
+            size, before, after = made[axis], pads[i], pads[i + len(axes)]
+            if size is None or before is None or after is None:
                 made[axis] = None
                 continue
-            before, after = pads[i], pads[i + len(axes)]
             made[axis] = size + before + after
             if size == 0 and call.attr("mode") != "constant" and made[axis] != 0:
                 call.fail(f"axis {axis} is empty: mode {call.attr('mode')!r} has nothing to repeat")
@@ -268,12 +267,13 @@ class Tile(Movement):
             return typed(call, None if entries is None or entries > 64 else unknown(entries))
         if entries is not None and entries != len(x):
             call.fail(f"repeats has {entries} entries, {len(x)} are needed: one for each axis", bad)
-        repeats = call.known_dims(1)
+        repeats = partial_dims(call, 1)
         if repeats is None:
             return typed(call, unknown(len(x)))
         if any(isinstance(r, int) and r < 0 for r in repeats):
             call.fail(f"repeats={list(map(str, repeats))} must not be negative", bad)
-        made = [None if d is None else d * r for d, r in zip(x, repeats, strict=True)]
+        pairs = zip(x, repeats, strict=True)
+        made = [None if d is None or r is None else d * r for d, r in pairs]
         return typed(call, bounded(call, made))
 
     @classmethod

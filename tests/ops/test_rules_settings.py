@@ -245,3 +245,21 @@ def test_replacements_that_only_the_run_tells() -> None:
     assert ops.scatter_nd(shape, np.array([[1]], np.int64), ints(7), reduction="add").known is None
     assert ops.gather_elements(shape, ints(-4)).known is None
     assert ops.scatter_elements(shape, variable("at", (1,), "int64"), ints(7)).known is None
+
+
+def test_what_is_known_of_other_settings_counts() -> None:
+    """A dynamic interpolation: batch and channels are the input's, height and width computed."""
+    from neuralsym import ops
+
+    x = variable("x", ("N", 4, "H", "W"))
+    computed = variable("computed", (2,), "int64")
+    sizes = joined(ops.shape(x, end=2), computed)
+    resized = ops.resize(x, None, None, sizes)
+    assert [str(d) for d in resized.shape or ()] == ["N", "4", "None", "None"]
+    cropped = ops.center_crop_pad(x, sizes)
+    assert [str(d) for d in cropped.shape or ()] == ["N", "4", "None", "None"]
+    tiled = ops.tile(x, joined(constant(ints(2, 1)), computed))
+    assert [str(d) for d in tiled.shape or ()] == ["N*2", "4", "None", "None"]
+    pads = joined(constant(ints(0, 1, 0)), computed, constant(ints(1, 0, 2)))
+    padded = ops.pad(x, pads)
+    assert [str(d) for d in padded.shape or ()] == ["None", "6", "H", "None"]
