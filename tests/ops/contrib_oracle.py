@@ -21,8 +21,6 @@ from neuralsym.engines import onnx as engine
 
 Array = NDArray[Any]
 DOMAIN = "com.microsoft"
-BOOKKEEPING = ("Shape", "Size")
-"""Steps that only pass sizes on; they compute nothing."""
 
 
 def applied(
@@ -58,7 +56,7 @@ def fed(inputs: Sequence[Array | None], constants: Collection[int] = ()) -> dict
 
 
 def computed(
-    symbols: Sequence[Symbol], feeds: Mapping[str, Array], *, allowed: Collection[str] = BOOKKEEPING
+    symbols: Sequence[Symbol], feeds: Mapping[str, Array], *, allowed: Collection[str] = ()
 ) -> list[Array]:
     """The values by the compiled program; only `allowed` steps are left to Python."""
     named = {f"y{i}": symbol for i, symbol in enumerate(symbols)}
