@@ -5,14 +5,15 @@
 A float32 sum of integers is exact, in any order, while no partial sum passes 2^24; a float64 one up
 to 2^53. How large a sum may become is known from the number types, zero points and, where they are
 constant, the weights. So the products run on the fastest loops that there are, and still give every
-bit; where float32 does not suffice, MatMul takes float64, and Conv sums the input's channels in
-parts. (No algorithm that is not exact on integers, such as Winograd's with thirds, may take them.)
+bit. Where float32 does not suffice, the sums are cut into parts that are added as integers, or else
+they are taken in float64. (No algorithm that is inexact on integers, such as Winograd's with its
+thirds, may take them.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -126,16 +127,17 @@ FLOAT, DOUBLE = NumberType.FLOAT32, NumberType.FLOAT64
 def exact_matmul(a: Symbol, b: Symbol, za: Symbol | None, zb: Symbol | None) -> Symbol:
     """The product of 8-bit matrices less their zero points, int32."""
     assert a.rank is not None and b.shape is not None
-    inner = b.shape[-2 if len(b.shape) > 1 else 0]
-    weights = _values(b, zb, 0)
-    total: float = math.inf
+    axis = -2 if len(b.shape) > 1 else 0
+    inner, weights = b.shape[axis], _values(b, zb, 0)
+    each: NDArray[Any] | None = None
     if weights is not None:
-        total = _largest(a, za) * _most(np.abs(weights).sum(max(-2, -weights.ndim)))
+        matrix = weights if weights.ndim > 1 else weights[:, None]
+        columns = np.swapaxes(np.abs(matrix), -1, -2).reshape(-1, matrix.shape[-2])
+        each = _largest(a, za) * columns
     elif isinstance(inner, int):
-        total = inner * _largest(a, za) * _largest(b, zb)
-    kind = FLOAT if total <= EXACT else DOUBLE
-    made = call("MatMul", _less(a, _rows(za, a.rank), kind), _less(b, _single(zb), kind))
-    return _as_int32(made, total)
+        each = np.full((1, inner), float(_largest(a, za) * _largest(b, zb)))
+    left, right = (a, _rows(za, a.rank)), (b, _single(zb))
+    return _exact(lambda x, y: call("MatMul", x, y), (left, right), (-1, axis), each)
 
 
 def exact_conv(node: Node, x: Symbol, w: Symbol, zx: Symbol | None, zw: Symbol | None) -> Symbol:
@@ -144,34 +146,50 @@ def exact_conv(node: Node, x: Symbol, w: Symbol, zx: Symbol | None, zw: Symbol |
     rank = len(w.shape)
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     settings = {k: v for k, v in node.attrs.items() if k in names}
-    offset = None if zw is None else _channels(zw, rank, 0)
     weights, known = _values(w, zw, rank), known_sizes(w.shape[1:])
-    each: NDArray[Any] | None = None  # how large the sums over each channel may become
+    each: NDArray[Any] | None = None
     if weights is not None:
         each = _largest(x, zx) * np.abs(weights).sum(tuple(range(2, rank)))
     elif known is not None:
         channels, *taps = known
         largest = _largest(x, zx) * _largest(w, zw)
         each = np.full((1, channels), float(largest * math.prod(taps)))
+    left, right = (x, _single(zx)), (w, None if zw is None else _channels(zw, rank, 0))
+    axes = (1, 1) if int(node.attr("group") or 1) == 1 else None
+    return _exact(lambda x, y: call("Conv", x, y, **settings), (left, right), axes, each)
+
+
+def _exact(
+    make: Callable[[Symbol, Symbol], Symbol],
+    sides: Sequence[tuple[Symbol, Symbol | None]],
+    axes: tuple[int, int] | None,
+    each: NDArray[Any] | None,
+) -> Symbol:
+    """`make` of both sides less their zero points, int32.
+
+    axes: along which of each side the sums run, if they may be cut into parts. each: for every
+    result (or one, for all) how much each place of that axis may add; None if that is not known.
+    """
     total = math.inf if each is None else _most(each.sum(1))
-    cuts: list[tuple[int, int]] = []
-    if each is not None and total > EXACT and int(node.attr("group") or 1) == 1:
-        cuts = _cuts(each)
+    cuts = [] if axes is None or each is None or total <= EXACT else _cuts(each)
     kind = FLOAT if total <= EXACT or cuts else DOUBLE
-    left, right = _less(x, _single(zx), kind), _less(w, offset, kind)
-    if not cuts:
-        return _as_int32(call("Conv", left, right, **settings), total)
+    left, right = (_less(x, zero, kind) for x, zero in sides)
+    if axes is None or not cuts:
+        return _as_int32(make(left, right), total)
     made: Symbol | None = None
     for start, end in cuts:
-        pair = (call("Slice", v, whole(start), whole(end), whole(1)) for v in (left, right))
-        sums = _as_int32(call("Conv", *pair, **settings), EXACT)
+        pair = (
+            call("Slice", x, whole(start), whole(end), whole(axis))
+            for x, axis in zip((left, right), axes, strict=True)
+        )
+        sums = _as_int32(make(*pair), EXACT)
         made = sums if made is None else call("Add", made, sums)
     assert made is not None
     return made
 
 
 def _cuts(each: NDArray[Any]) -> list[tuple[int, int]]:
-    """How to cut the channels so that float32 sums of each part are exact; [] for not at all."""
+    """How to cut an axis so that float32 sums of each part are exact; [] for not at all."""
     size = each.shape[1]
     for count in range(2, min(MOST_PARTS, size) + 1):
         cuts = list(pairwise(size * i // count for i in range(count + 1)))
