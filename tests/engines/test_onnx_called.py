@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import helper
 from onnx_models import F1, model_of, node, run, tensor, value

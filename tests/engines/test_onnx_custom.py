@@ -20,7 +20,7 @@ from neuralsym.cpu.kernels.host import HostKernel
 from neuralsym.cpu.library import Library
 from neuralsym.cpu.program import Step
 from neuralsym.engines import onnx as engine
-from neuralsym.errors import FormatError, NeuralsymError, NoKernel
+from neuralsym.errors import FormatError, GraphError, NeuralsymError, NoKernel
 
 F1 = np.float32
 node = helper.make_node
@@ -110,6 +110,17 @@ def test_attributes_of_every_kind_are_kept() -> None:
     assert [[n.op_type for n in g.node] for g in kept["bodies"].graphs] == [["Add"], ["Mul", "Neg"]]
     assert [i.name for i in kept["bodies"].graphs[0].input] == ["c0"]
     assert list(kept["bodies"].graphs[0].node[0].input) == ["c0", "w"]
+
+
+def test_a_list_of_bodies_beside_what_is_called_alike() -> None:
+    relu = body("b", "r", node("Relu", ["x"], ["r"]))
+    given = {"b": [relu, relu], "b[x]": relu, "c[0]": relu}
+    made = node("Thing", ["x"], ["y"], domain="my.ops", **given)
+    kept = one(again(model_of([made], [value("x")], [value("y")])), "Thing").attribute
+    assert [(a.name, len(a.graphs)) for a in kept] == [("b", 2), ("b[x]", 0), ("c[0]", 0)]
+    made = node("Thing", ["x"], ["y"], domain="my.ops", **{**given, "b[1]": 3})
+    with pytest.raises(GraphError, match=r"has b\[1\] twice"):
+        engine.to_symbolic(model_of([made], [value("x")], [value("y")]))
 
 
 def test_the_domain_keeps_its_version_and_the_registry_learns_nothing() -> None:

@@ -7,8 +7,8 @@ is assumed that the nodes behind accept, and the user is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from onnx import NodeProto
 
@@ -133,19 +133,10 @@ def _assumed(frame: Frame, name: str, inputs: Sequence[Symbol | None]) -> Type:
 def _allowed(frame: Frame, name: str) -> set[str] | None:
     """The types that the operators of ONNX which read a value all take; None where none does."""
     found: set[str] | None = None
-    for formal in _places(frame, name):
-        found = set(formal.types) if found is None else found & set(formal.types)
-    return found
-
-
-def _places(frame: Frame, name: str) -> Iterable[Any]:
-    for node in frame.nodes:
-        if name not in node.input:
-            continue
+    for node, place in frame.readers.get(name, ()):
         domain = "" if node.domain == "ai.onnx" else node.domain
         schema = schema_at(domain, node.op_type, frame.imports.get(domain, 1))
-        if schema is None or not schema.inputs:
-            continue
-        for i, given in enumerate(node.input):
-            if given == name:
-                yield schema.inputs[min(i, len(schema.inputs) - 1)]
+        if schema is not None and schema.inputs:
+            formal = schema.inputs[min(place, len(schema.inputs) - 1)]
+            found = set(formal.types) if found is None else found & set(formal.types)
+    return found

@@ -8,6 +8,7 @@ that only the file knows in custom.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import (
@@ -94,6 +95,15 @@ class Frame:
         for node in nodes:
             if node.op_type == "BatchNormalization":
                 self.statistics.update(node.input[3:5])
+
+    @cached_property
+    def readers(self) -> dict[str, list[tuple[NodeProto, int]]]:
+        """The nodes of this graph that read each value, and where."""
+        found: dict[str, list[tuple[NodeProto, int]]] = {}
+        for node in self.nodes:
+            for place, name in enumerate(node.input):
+                found.setdefault(name, []).append((node, place))
+        return found
 
     # -- what a graph has besides nodes --------------------------------------------------------
     def declare(self, graph: GraphProto, raw: Mapping[int, Bytes]) -> None:
@@ -348,13 +358,15 @@ class Frame:
         plain: dict[str, Any] = {}
         graphs: list[Inner] = []
         seen: set[str] = set()
-        for name, attribute, home in self.given(proto):
+        # By name, so that a list `b` comes before an attribute that is called `b[0]`.
+        for name, attribute, home in sorted(self.given(proto), key=lambda given: given[0]):
             if name in seen:
                 raise GraphError(f"{self.label}: {proto.op_type} {proto.name!r} has {name} twice")
             seen.add(name)
             bodies = bodies_of(attribute)
             if bodies and attribute.type == AttributeProto.GRAPHS:
                 graphs += [Inner(f"{name}[{i}]", body, home) for i, body in enumerate(bodies)]
+                seen.update(inner.name for inner in graphs)
             elif bodies:
                 graphs.append(Inner(name, bodies[0], home))
             else:

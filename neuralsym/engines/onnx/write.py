@@ -7,7 +7,6 @@ their names, and what bodies store lies with the other initializers of the main 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -323,18 +322,20 @@ class _Writer:
 
 def _gather_lists(names: Collection[str], made: NodeProto) -> None:
     """Bodies that are held as `b[0]`, `b[1]`, ... as the list `b` that they were."""
-    attributes = list(made.attribute)
+    kept: list[AttributeProto] = []
+    bodies: dict[str, dict[int, GraphProto]] = {name: {} for name in names}
+    for attribute in made.attribute:
+        name, _, rest = attribute.name.rpartition("[")
+        number = rest.removesuffix("]")
+        if name in bodies and number.isdecimal() and attribute.type == AttributeProto.GRAPH:
+            bodies[name][int(number)] = attribute.g
+        else:
+            kept.append(attribute)
+    for name, found in bodies.items():
+        graphs = [found[i] for i in sorted(found)]
+        kept.append(AttributeProto(name=name, type=AttributeProto.GRAPHS, graphs=graphs))
     del made.attribute[:]
-    for name in sorted(names):
-        bodies: dict[int, GraphProto] = {}
-        for attribute in list(attributes):
-            found = re.fullmatch(re.escape(name) + r"\[(\d+)\]", attribute.name)
-            if found and attribute.type == AttributeProto.GRAPH:
-                bodies[int(found[1])] = attribute.g
-                attributes.remove(attribute)
-        graphs = [bodies[i] for i in sorted(bodies)]
-        attributes.append(AttributeProto(name=name, type=AttributeProto.GRAPHS, graphs=graphs))
-    made.attribute.extend(sorted(attributes, key=lambda a: a.name))
+    made.attribute.extend(sorted(kept, key=lambda a: a.name))
 
 
 def _untold(symbol: Symbol) -> bool:
