@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -138,3 +139,25 @@ def test_a_size_of_the_run_that_does_not_fit():
     for size in ([1, 1, 2, -2], [2, 1, 2, 2]):
         with pytest.raises(NeuralsymError, match="AffineGrid"):
             by_us("AffineGrid", {"theta": theta, "size": np.array(size)})
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_half_precision_is_rounded_once(mode, dtype, rng):
+    x = rng.normal(size=(1, 2, 5, 6)).astype(dtype)
+    grid = rng.uniform(-1.3, 1.3, (1, 3, 3, 2)).astype(dtype)
+    scales = np.array([1, 1, 1.7, 2.3], "float32")
+    roi = np.array([0, 0, -0.3, 0.1, 1, 1, 0.9, 1.2], "float32")
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.0}
+    for op, inputs, attrs in (
+        ("GridSample", {"x": x, "grid": grid}, {}),
+        ("Resize", {"x": x, "r": None, "s": scales}, {}),
+        ("Resize", {"x": x, "r": roi, "s": scales}, crop),
+    ):
+        wide = {
+            name: value.astype("float32") if value is not None else None
+            for name, value in inputs.items()
+        }
+        (found,) = by_us(op, inputs, attrs | {"mode": mode})
+        (expected,) = by_us(op, wide, attrs | {"mode": mode})
+        np.testing.assert_array_equal(found, expected.astype(dtype))
