@@ -105,7 +105,8 @@ def array_kernel(
         divides as numpy does (x / 0 is inf or nan, i // 0 is 0).
     operands: (dtype name, rank, "in" | "out"[, contiguous=True]) each. "in" is read-only. bool,
         integers, float32/64 and complex arrive as such; float16 and bfloat16 as uint16, the
-        8-bit floats as uint8 (neuralsym.cpu.narrow converts), 4-bit integers as one byte each.
+        8-bit floats as uint8 (neuralsym.cpu.narrow converts), integers of 4 and 2 bits as one byte
+        each, whose upper bits are zero, for negative ones too.
     attributes: "int64", "float64" or "bool" each.
     fast: allow reordered and contracted sums (never ignoring NaN or infinity).
 

@@ -1,7 +1,8 @@
 """Conversions of the narrow floats, which compiled kernels see as their bits.
 
 Plain functions over numpy scalars: kernels made by `emit.array_kernel` may call them, and they
-run as they are too. Narrowing rounds to nearest, ties to even, once.
+run as they are too. Narrowing rounds to nearest, ties to even, once. `narrow_ir` has the same for
+loops written as IR, with the formats that no array function needs.
 
 A value of such a format is 1.m * 2^(e - bias), or 0.m * 2^(1 - bias) where the exponent is zero:
 
@@ -156,7 +157,7 @@ def float_to_e5m2(value: np.float32, saturate: bool) -> np.uint8:
     if bits > 0x7B:
         bits = np.uint32(0x7B) if saturate else np.uint32(0x7C)
     if magnitude > _INFINITY:
-        bits = np.uint32(0x7F)
+        bits = np.uint32(0x7E)
     if _is_negative(value):
         bits = np.uint32(bits | np.uint32(0x80))
     return np.uint8(bits)
