@@ -83,7 +83,10 @@ def _column(node: HasAttributes, name: str, length: int | None, kind: Any = np.i
     if value is None:
         return np.zeros(length or 0, kind)
     array = value.value if isinstance(value, Tensor) else np.array(value)
-    array = np.asarray(array).reshape(-1).astype(kind)
+    try:
+        array = np.asarray(array).reshape(-1).astype(kind)
+    except (TypeError, ValueError):
+        raise _fail(f"{name} holds no numbers") from None
     if length is not None and len(array) != length:
         raise _fail(f"{name} has {len(array)} entries, {length} are needed")
     return array

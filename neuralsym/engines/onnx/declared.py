@@ -71,9 +71,13 @@ def body_types(
         ]
         return scalars + [_loose(s) for s in inputs[2:]]
     if op_type == "Scan":
-        scanned = int(attrs.get("num_scan_inputs", 1))
+        scanned = attrs.get("num_scan_inputs", 1)
+        if not isinstance(scanned, int) or not 0 < scanned <= len(inputs):
+            return []  # which the operator refuses
         split = len(inputs) - scanned
         axes = attrs.get("scan_input_axes") or (0,) * scanned
+        if not all(isinstance(axis, int) for axis in axes):
+            return []
         states = [None if s is None else s.type for s in inputs[:split]]
         return states + [_slice(s, a) for s, a in zip(inputs[split:], axes, strict=False)]
     if op_type == "SequenceMap":
