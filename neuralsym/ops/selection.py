@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from neuralsym.core.dim import Dim
 from neuralsym.core.op import Call
+from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ExecutionError
 from neuralsym.ops.base import Movement, bad, check_axis, check_choice, check_rank, same_type
 from neuralsym.ops.shapes import (
     axes_of,
@@ -154,6 +157,21 @@ class OneHot(Movement):
             depth = int(depth)
         axis = call.attr("axis") % (len(indices) + 1)
         return typed(call, bounded(call, (*indices[:axis], depth, *indices[axis:])), 2)
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
+        """By numpy: onnx's evaluator takes neither words nor a depth that is a vector of one."""
+        indices, depth, pair = (np.asarray(v) for v in values)
+        count = int(depth.reshape(-1)[0])
+        if count < 0:
+            raise ExecutionError(f"{node.describe()}: depth={count} must not be negative")
+        axis = node.attrs.get("axis", -1) % (indices.ndim + 1)
+        shape = [-1 if a == axis else 1 for a in range(indices.ndim + 1)]
+        line = np.arange(count).reshape(shape)
+        places = np.expand_dims(indices, axis).astype(np.int64)
+        if indices.dtype != np.uint64:
+            places = np.where(places < 0, places + count, places)
+        return [np.where(places == line, pair[1], pair[0]).astype(pair.dtype)]
 
 
 class ReverseSequence(Movement):

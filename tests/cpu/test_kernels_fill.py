@@ -12,7 +12,9 @@ from onnx_oracle import by_onnxruntime, by_us
 from run_graph import compiled, computed, fed, kernels, run
 
 from neuralsym import ops
+from neuralsym.core.leaves import variable
 from neuralsym.errors import ExecutionError, NeuralsymError
+from neuralsym.ops.evaluate import evaluate
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 EITHER = st.booleans()
@@ -121,6 +123,19 @@ def test_one_hot(data):
     expected = np.where(np.expand_dims(places, at) == line, values[1], values[0])
     np.testing.assert_array_equal(found, expected)
     assert found.dtype == value_kind
+
+
+def test_one_hot_words_and_by_numpy():
+    # The evaluator of onnx takes neither words nor a depth that is a vector of one.
+    values = [np.array([1, 5, -1, -4]), np.array([3]), np.array(["no", "yes"], object)]
+    named = [fed(n, v) for n, v in zip("id", values[:2], strict=True)]
+    words = variable("v", (2,), "string")
+    y = ops.one_hot(*named, words)
+    (expected,) = evaluate(y.node, values)
+    wanted = np.array([["no", "yes", "no"], ["no"] * 3, ["no", "no", "yes"], ["no"] * 3])
+    np.testing.assert_array_equal(expected, wanted)
+    found = run(y, {"i": values[0], "d": values[1], "v": values[2]})
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_the_largest_unsigned_index_is_outside():
