@@ -132,6 +132,12 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ai.onnx.ml.Scaler" in lines
     assert "com.microsoft.FusedConv" in lines
     assert "--cases runs onnx's suite" in out
+    assert main(["doctor", "--ops", "reduce*"]) == 0
+    out = capsys.readouterr().out
+    assert "ReduceSum" in out
+    assert "Softmax" not in out
+    assert main(["doctor", "--ops", "Convv"]) == 1
+    assert "did you mean 'Conv'" in capsys.readouterr().err
 
 
 def test_the_command_writes_what_is_read(
@@ -144,7 +150,7 @@ def test_the_command_writes_what_is_read(
     )
     monkeypatch.setattr(operators, "count_cases", lambda: count)
     path = tmp_path / "page.md"
-    given = argparse.Namespace(ops=True, cases=True, write=str(path))
+    given = argparse.Namespace(ops="*", cases=True, write=str(path))
     assert operators.show(given) == 1
     text = path.read_text("utf-8")
     assert "2 of 3 cases pass: node 2 of 3." in text

@@ -100,7 +100,11 @@ def make_parser() -> argparse.ArgumentParser:
 
     doctor = _add(commands, "doctor", "machine:doctor", "show versions, CPU, threads and cache")
     doctor.add_argument(
-        "--ops", action="store_true", help="every operator: the versions read, how it runs"
+        "--ops",
+        nargs="?",
+        const="*",
+        metavar="PATTERN",
+        help='every operator, or those like "Reduce*": the versions read, how it runs',
     )
     doctor.add_argument(
         "--cases", action="store_true", help="with --ops: run onnx's suite and count its cases"

@@ -9,6 +9,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from neuralsym.cpu.kernels import standard_library
 from neuralsym.cpu.kernels.host import ArrayStep, HostKernel
 from neuralsym.engines.onnx.opsets import history
 from neuralsym.engines.onnx.order import GRADIENT
-from neuralsym.errors import OpError
+from neuralsym.errors import BadAttribute, OpError, did_you_mean
 from neuralsym.ops.base import Elementwise
 from neuralsym.ops.expanded import has_usable_body
 from neuralsym.summary import table
@@ -114,9 +115,8 @@ def ways(domain: str, name: str) -> tuple[str, ...]:
         found.append("expansion")
     elif has_usable_body(op):
         found.append("function body")
-    if is_made_of_sizes(op):
-        found.append("sizes")
-    return tuple(found) if found and found != ["sizes"] else (*found, "host")
+    planned = ("sizes",) if is_made_of_sizes(op) else ()
+    return (*planned, *(found or ["host"]))
 
 
 def has_expression(op: type[Op]) -> bool:
@@ -151,7 +151,11 @@ def show(given: argparse.Namespace) -> int:
         path.write_text(page(found, counted or Count()), encoding="utf-8")
         print(f"wrote {path}")
     else:
-        print("\n".join(terminal(found, counted)))
+        shown = [row for row in found if fnmatch(row.name.lower(), given.ops.lower())]
+        if not shown:
+            hint = did_you_mean(given.ops, [row.name for row in found])
+            raise BadAttribute(f"no operator is like {given.ops!r}{hint}")
+        print("\n".join(terminal(shown, counted)))
     for name, reason in counted.failed.items() if counted else ():
         print(f"{name} does not pass: {reason}")
     return 1 if counted and set(counted.failed.values()) - {RANDOM} else 0
