@@ -65,7 +65,9 @@ class BatchNormalization(Normalisation):
     @classmethod
     def expansion(cls, node: Node) -> list[Symbol] | None:
         x, *given = (s for s in node.inputs if s is not None)
-        if not node.attr("training_mode") or x.rank is None:
+        if not node.attr("training_mode"):
+            return by_given_statistics(node, x, given)
+        if x.rank is None:
             return None
         work = NumberType.FLOAT32 if x.dtype in HALVES else x.dtype
         wide = converted(x, work)
@@ -304,3 +306,16 @@ def widely(node: Node, x: Symbol) -> Symbol:
     """A node of one half-precision input, computed in float32 and rounded once."""
     wide = registry.call(node.op.__name__, converted(x, NumberType.FLOAT32), **node.attrs)
     return converted(wide, x.dtype)
+
+
+def by_given_statistics(node: Node, x: Symbol, given: list[Symbol]) -> list[Symbol] | None:
+    """BatchNormalization of inputs of several types in double, of a vector as one channel."""
+    kinds = {x.dtype, *(s.dtype for s in given)}
+    if NumberType.FLOAT64 in kinds and len(kinds) > 1:
+        wide = (converted(s, NumberType.FLOAT64) for s in (x, *given))
+        return [converted(registry.call("BatchNormalization", *wide, **node.attrs), x.dtype)]
+    if x.rank == 1:
+        column = registry.call("Unsqueeze", x, whole(1))
+        made = registry.call("BatchNormalization", column, *given, **node.attrs)
+        return [registry.call("Squeeze", made, whole(1))]
+    return None

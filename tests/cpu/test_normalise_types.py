@@ -1,4 +1,4 @@
-"""LRN and MeanVarianceNormalization in double and half precision: compiled, against the formulas.
+"""Normalisations in double, half precision and types mixed: compiled, against the formulas.
 
 onnx's evaluator takes LRN of images alone, and MeanVarianceNormalization in no other type than
 float32.
@@ -59,3 +59,25 @@ def test_mean_variance_normalization(kind, axes):
     np.testing.assert_allclose(
         made.astype(float), wanted, rtol=TOLERANCE[kind], atol=TOLERANCE[kind]
     )
+
+
+@pytest.mark.parametrize(
+    "kinds", [("float32", "float64", "float64"), ("float64", "float32", "float16")]
+)
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 3, 4, 5)])
+def test_batch_normalization_of_several_types(kinds, shape):
+    rng, channels = np.random.default_rng(1), shape[1] if len(shape) > 1 else 1
+    x = rng.normal(size=shape).astype(kinds[0])
+    scale, bias = (rng.normal(size=channels).astype(kinds[1]) for _ in range(2))
+    mean, variance = (rng.uniform(0.5, 1.5, channels).astype(kinds[2]) for _ in range(2))
+    symbols, fed = leaves([x, scale, bias, mean, variance])
+    cell = cell_of([call("BatchNormalization", *symbols)], symbols)
+    assert not [s.op.__name__ for s in cell.program.steps if isinstance(s.kernel, HostKernel)]
+    (made,) = run_cell(cell, fed)
+    column = [-1, *[1] * (len(shape) - 2)] if len(shape) > 1 else [-1]
+    parts = (v.astype(float).reshape(column) for v in (scale, bias, mean, variance))
+    s, b, m, v = parts
+    wanted = (x.astype(float) - m) / np.sqrt(v + float(np.float32(1e-5))) * s + b
+    assert made.dtype == x.dtype and made.shape == shape
+    tolerance = TOLERANCE[kinds[0]] * 10
+    np.testing.assert_allclose(made.astype(float), wanted, rtol=tolerance, atol=tolerance)
