@@ -134,7 +134,15 @@ def number(value: float, like: Symbol) -> Symbol:
 
 def filled_like(symbol: Symbol, value: float) -> Symbol:
     one = number(value, symbol)
-    return call("Expand", one, call("Shape", symbol)) if symbol.shape != () else one
+    return call("Expand", one, sizes_of(symbol)) if symbol.shape != () else one
+
+
+def sizes_of(symbol: Symbol) -> Symbol:
+    """The shape as a value, which asks for no computation of the symbol where it is known."""
+    shape = symbol.shape
+    if shape is not None and all(isinstance(size, int) for size in shape):
+        return constant(np.array(shape, np.int64))
+    return call("Shape", symbol)
 
 
 def zeros_like(symbol: Symbol) -> Symbol:
@@ -146,7 +154,7 @@ def ones_like(symbol: Symbol) -> Symbol:
 
 
 def reshaped_like(derivative: Symbol, symbol: Symbol) -> Symbol:
-    return call("Reshape", derivative, call("Shape", symbol), allowzero=1)
+    return call("Reshape", derivative, sizes_of(symbol), allowzero=1)
 
 
 def summed_to(derivative: Symbol, symbol: Symbol) -> Symbol:

@@ -295,3 +295,27 @@ def _layer_norm(node: Node, given: Sequence[Given]) -> Sequence[Given]:
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         made = made + operand(node, 2)
     return through(node, [made], given[:1])
+
+
+@rule("RMSNormalization")
+def _rms_norm(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    x = operand(node, 0)
+    rank = x.rank or 1
+    axes = list(range(node.attr("axis") % rank, rank))
+    mean = call("ReduceMean", x * x, axes, keepdims=1)
+    made = x / call("Sqrt", mean + number(node.attr("epsilon"), x)) * operand(node, 1)
+    return through(node, [made], given)
+
+
+@rule("GroupNormalization", "InstanceNormalization")
+def _group_norm(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    """Each group is a row, or each channel where there are no groups."""
+    x, scale, bias = (operand(node, i) for i in range(3))
+    groups = node.attr("num_groups")
+    inner = [0, groups, -1] if groups else [0, 0, -1]
+    rows = call("Reshape", x, inner)
+    centred = rows - call("ReduceMean", rows, [2], keepdims=1)
+    variance = call("ReduceMean", centred * centred, [2], keepdims=1)
+    norm = centred / call("Sqrt", variance + number(node.attr("epsilon"), x))
+    norm = call("Reshape", norm, call("Shape", x))
+    return through(node, [norm * _per_channel(scale, x) + _per_channel(bias, x)], given)

@@ -15,11 +15,14 @@ from neuralsym.ops.derivatives import (
     Given,
     ints,
     number,
+    ones_like,
     operand,
     reshaped_like,
     rule,
+    sizes_of,
     summed_to,
     the,
+    zeros_like,
 )
 
 
@@ -110,8 +113,8 @@ def _scattered(node: Node, given: Sequence[Given], outputs: Sequence[Symbol]) ->
     """Each derivative added where its element came from: the node is applied to numbered places."""
     x = operand(node, 0)
     count = call("Size", x)
-    numbers = call("Range", constant(np.int64(0)), count, constant(np.int64(1)))
-    places = call("Reshape", numbers, call("Shape", x), allowzero=1)
+    numbers = call("Range", _scalar(0), count, _scalar(1))
+    places = call("Reshape", numbers, sizes_of(x), allowzero=1)
     picked = apply(node.op, [places, *node.inputs[1:]], node.attrs, outputs=len(outputs))
     flat = call("Expand", number(0, x), call("Reshape", count, ints(1)))
     for place, derivative in zip(picked, given, strict=True):
@@ -127,6 +130,57 @@ def _added(flat: Symbol, places: Symbol, values: Symbol) -> Symbol:
     )  # fmt: skip
 
 
+@rule("Pad")
+def _pad(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    """What was added is taken away, and the other way round."""
+    if node.attr("mode") != "constant":
+        raise GraphError(
+            f"{node.describe()} of mode {node.attr('mode')!r} has no rule of differentiation"
+            f"{at_line(node.where)}"
+        )
+    x, g, pads = operand(node, 0), the(given), operand(node, 1)
+    value, axes = [*node.inputs[2:], None, None][:2]
+    made: list[Given] = [_unpadded(g, pads, axes), *[None] * (len(node.inputs) - 1)]
+    if value is not None:
+        kept = call("Pad", ones_like(x), pads, None, axes)
+        made[2] = call("ReduceSum", g - g * kept, keepdims=0)
+    return made
+
+
+def _unpadded(g: Symbol, pads: Symbol, axes: Given) -> Symbol:
+    """Cut off at the ends where pads are positive, zeros added where they are negative."""
+    zero = ints(0)
+    half = call("Div", call("Shape", pads), ints(2))
+    count = call("Shape", pads)
+    first, last = call("Slice", pads, zero, half), call("Slice", pads, half, count)
+    where = call("Range", _scalar(0), call("Squeeze", half), _scalar(1)) if axes is None else axes
+    stops = call("Gather", sizes_of(g), where) - call("Max", last, zero)
+    cut = call("Slice", g, call("Max", first, zero), stops, where)
+    return call("Pad", cut, call("Max", -pads, zero), None, axes)
+
+
+def _scalar(value: int) -> Symbol:
+    return constant(np.int64(value))
+
+
+@rule("Trilu")
+def _triangle(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    made = call("Trilu", the(given), *node.inputs[1:], upper=node.attr("upper"))
+    return [made, *[None] * (len(node.inputs) - 1)]
+
+
+@rule("CumSum")
+def _cumulated(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    way = {"exclusive": node.attr("exclusive"), "reverse": 1 - node.attr("reverse")}
+    return [call("CumSum", the(given), operand(node, 1), **way), None]
+
+
+@rule("TopK")
+def _top(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    zeros, axis = zeros_like(operand(node, 0)), node.attr("axis")
+    return [call("ScatterElements", zeros, node.outputs[1], the(given), axis=axis), None]
+
+
 # -- reductions --------------------------------------------------------------------------------
 def _stretched(node: Node, value: Symbol) -> Symbol:
     """What has a reduction's result's shape, over the elements that were reduced."""
@@ -137,7 +191,7 @@ def _stretched(node: Node, value: Symbol) -> Symbol:
             value = call("Reshape", value, ints(*[1] * (x.rank or 0)))
         else:
             value = call("Unsqueeze", value, axes)
-    return call("Expand", value, call("Shape", x))
+    return call("Expand", value, sizes_of(x))
 
 
 def _keeps_all(node: Node) -> bool:
@@ -194,7 +248,15 @@ def _softmax(node: Node, given: Sequence[Given]) -> Sequence[Given]:
 def _global_average(node: Node, given: Sequence[Given]) -> Sequence[Given]:
     x, y = operand(node, 0), node.outputs[0]
     counts = call("CastLike", call("Div", call("Size", x), call("Size", y)), x)
-    return [call("Expand", the(given) / counts, call("Shape", x))]
+    return [call("Expand", the(given) / counts, sizes_of(x))]
+
+
+@rule("GlobalMaxPool")
+def _global_max(node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    x = operand(node, 0)
+    hits = call("CastLike", call("Equal", x, node.outputs[0]), x)
+    total = call("ReduceSum", hits, ints(*range(2, x.rank or 2)), keepdims=1)
+    return [the(given) * hits / total]
 
 
 @rule("MaxPool")

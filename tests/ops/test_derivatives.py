@@ -102,6 +102,11 @@ FUNCTIONS |= {
     ),
     "dropout": lambda x: ops.dropout(x, 0.5),
     "cast_like": lambda x: ops.cast_like(x, ops.constant(np.float64(0))) * x,
+    "pad": lambda x: ops.pad(x, np.array([1, 0, 0, 2]), 0.5) * 3.0,
+    "pad_by": lambda x: ops.pad(x, np.array([1, 2]), ops.reduce_sum(x, keepdims=0), np.array([1])),
+    "trilu": lambda x: ops.trilu(x, np.int64(1), upper=1) + ops.trilu(x, upper=0),
+    "cum_sum": lambda x: ops.cum_sum(x, 1) + ops.cum_sum(x, 0, exclusive=1, reverse=1),
+    "top_k": lambda x: ops.top_k(x, np.array([2]), axis=1)[0] * 2.0,
     "sign": lambda x: ops.sign(x) * x + ops.ceil(x) + ops.round(x),
 }
 
@@ -201,6 +206,33 @@ def test_pools_and_normalisations() -> None:
     check(lambda *v: ops.layer_normalization(*v, axis=-1), x[0, 0], x[0, 0, 0], x[0, 1, 0])
 
 
+def test_other_normalisations() -> None:
+    x = RNG.permutation(48).reshape(2, 4, 3, 2) * 0.1
+    check(ops.global_max_pool, x)
+    scale, bias = RNG.uniform(0.5, 2, 4), RNG.standard_normal(4)
+    check(lambda *v: ops.group_normalization(*v, num_groups=2, stash_type=11), x, scale, bias)
+    check(ops.instance_normalization, x, scale, bias)
+    check(lambda *v: ops.rms_normalization(*v, axis=2), x, RNG.uniform(0.5, 2, (3, 2)))
+
+
+def test_pads_that_cut_off() -> None:
+    """onnx's reference evaluator does not take them, so the derivative is compared as a shape."""
+    (x,) = variables((4, 5))
+    y = ops.pad(x, np.array([1, -1, -2, 2]))
+    assert y.shape == (3, 6)
+    (made,) = differentiate(y, [x])
+    (got,) = evaluate_graph(Graph(made, [x]), {x: np.zeros((4, 5))})
+    wanted = np.zeros((4, 5))
+    wanted[:2, 1:] = 1
+    np.testing.assert_array_equal(np.asarray(got), wanted)
+
+
+def test_losses_and_products_by_their_expansion() -> None:
+    label = np.array([1, 0])
+    check(lambda x: ops.softmax_cross_entropy_loss(x, label), A)
+    check(lambda x, y: ops.einsum([x, y], equation="ij,kj->ik"), A, A * 2)
+
+
 def test_second_derivatives() -> None:
     def first(x: Symbol) -> Symbol:
         (made,) = differentiate(ops.exp(ops.sin(x)) * ops.tanh(x), [x])
@@ -244,5 +276,6 @@ def test_every_rule_is_tried() -> None:
     names = {n.split("_noop")[0].replace("_", "") for n in (*FUNCTIONS, *PAIRS)}
     names |= {f"reduce{n.replace('_', '')}" for n in REDUCTIONS}
     names |= {"matmul", "gemm", "conv", "maxpool", "globalaveragepool"}
-    names |= {"batchnormalization", "layernormalization", "squeeze", "ceil", "round"}
+    names |= {f"{kind}normalization" for kind in ("batch", "layer", "rms", "group", "instance")}
+    names |= {"squeeze", "ceil", "round", "globalmaxpool"}
     assert [n for n in RULES if n.lower() not in names] == []
