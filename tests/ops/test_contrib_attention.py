@@ -208,6 +208,24 @@ def test_a_decoder_attends_to_an_encoder() -> None:
     agree("DecoderMaskedMultiHeadAttention", inputs, {"num_heads": HEADS})
 
 
+def test_a_shared_buffer_gives_what_a_growing_past_gives() -> None:
+    # onnxruntime's CPU kernel of Attention has no such buffers.
+    draw, before, most = Drawn(15), 3, 9
+    inputs = [draw.reals(BATCH, LENGTH, HIDDEN), draw.reals(HIDDEN, 24), draw.reals(24), None]
+    past = draw.reals(2, BATCH, HEADS, before, SIZE)
+    attrs = {"num_heads": HEADS, "unidirectional": 1}
+    want = agree("Attention", [*inputs, past], attrs, outputs=2)
+    buffer = draw.reals(2, BATCH, HEADS, most, SIZE)
+    buffer[:, :, :, :before] = past
+    shared = [*inputs, buffer, None, np.array([before], np.int32)]
+    attrs["past_present_share_buffer"] = 1
+    y, present = computed(applied("Attention", shared, attrs, outputs=2), fed(shared))
+    close(y, want[0])
+    end = before + LENGTH
+    close(present[:, :, :, :end], want[1])
+    np.testing.assert_array_equal(present[:, :, :, end:], buffer[:, :, :, end:])
+
+
 def test_half_precision() -> None:
     draw = Drawn(13)
     inputs = [draw.reals(BATCH, LENGTH, HIDDEN), draw.reals(HIDDEN, 24) / 3, draw.reals(24)]

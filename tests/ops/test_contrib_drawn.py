@@ -34,6 +34,14 @@ def drawn_mask(
     return mask
 
 
+def named(data: st.DataObject, inputs: list[Array | None], axes: str) -> list[tuple[int, int]]:
+    """Some of the axes (`"0.1"`: axis 1 of input 0) that have names instead of sizes."""
+    pairs = [(int(a), int(b)) for a, b in (word.split(".") for word in axes.split())]
+    chosen = data.draw(st.lists(st.sampled_from(pairs), unique=True))
+    there = [(i, a) for i, a in chosen if i < len(inputs)]
+    return [(i, a) for i, a in there if a < np.ndim(inputs[i]) and inputs[i] is not None]
+
+
 @given(st.data())
 @EXAMPLES
 def test_attention(data: st.DataObject) -> None:
@@ -53,7 +61,8 @@ def test_attention(data: st.DataObject) -> None:
         ones = data.draw(st.tuples(st.booleans(), st.booleans()))
         inputs.append(draw.reals(1 if ones[0] else batch, 1 if ones[1] else heads, length, total))
     attrs = {"num_heads": heads, "unidirectional": data.draw(st.integers(0, 1))}
-    agree("Attention", inputs, attrs, outputs=1 if before is None else 2)
+    dynamic = named(data, inputs, "0.0 0.1 3.0 3.1 4.1 4.3 5.0 5.2 5.3")
+    agree("Attention", inputs, attrs, outputs=1 if before is None else 2, dynamic=dynamic)
 
 
 @given(st.data())
@@ -73,7 +82,8 @@ def test_multi_head_attention(data: st.DataObject) -> None:
         draw.reals(1, heads, length, keys) if data.draw(st.booleans()) else None,
     ]
     attrs = {"num_heads": heads, "scale": data.draw(st.sampled_from([0.0, 0.5]))}
-    agree("MultiHeadAttention", inputs, attrs)
+    dynamic = named(data, inputs, "0.0 0.1 1.0 1.1 2.0 2.1 4.0 4.1 5.2 5.3")
+    agree("MultiHeadAttention", inputs, attrs, dynamic=dynamic)
 
 
 @given(st.data())
@@ -107,7 +117,8 @@ def test_grouped_attention(data: st.DataObject) -> None:
         "softcap": data.draw(st.sampled_from([0.0, 3.0])),
         "smooth_softmax": data.draw(st.integers(0, 1)),
     }
-    symbols = applied("GroupQueryAttention", inputs, attrs, outputs=3)
+    dynamic = named(data, inputs, "0.0 0.1 1.0 1.1 2.0 2.1 3.0 3.2 4.0 4.2 5.0")
+    symbols = applied("GroupQueryAttention", inputs, attrs, outputs=3, dynamic=dynamic)
     feeds = fed(inputs)
     got, want = computed(symbols, feeds), expected(symbols, feeds)
     close(got[0], want[0], tolerance=2e-5)
@@ -143,6 +154,7 @@ def test_quantised_lstm(data: st.DataObject) -> None:
     ]
     attrs = {"direction": direction, "hidden_size": hidden, "input_forget": int(given_[0])}
     how: dict[str, Any] = {"outputs": 3, "constants": (1, 2, 8, 9, 10, 11)}
+    how["dynamic"] = named(data, inputs, "0.0 0.1 4.0 5.1 6.1")
     agree("DynamicQuantizeLSTM", inputs, attrs, **how)
 
 
