@@ -158,8 +158,6 @@ def _constant_of(attrs: dict[str, Any]) -> Any:
 def _declared(node: Node, made: Sequence[Symbol]) -> list[Symbol]:
     """The symbols with sizes that only the node's file declares, in copies of what gives them."""
     types: dict[Node, list[Type]] = {}
-    if len(made) != len(node.outputs):
-        return None  # a body made for an unknown rank may be cut short
     for old, new in zip(node.outputs, made, strict=True):
         fresh = new.node not in {s.node for s in node.operands}
         if fresh and not _tells_as_much(old, new):

@@ -183,3 +183,51 @@ def test_one_hot_of_indices_from_the_end() -> None:
     wrapped = np.where(x < 0, x + 3, x)
     wanted = (wrapped[:, None] == np.arange(3)[:, None]).astype(F)
     agree(Graph(y), {"x": x}, (9, 10, 11, 13), [wanted])
+
+
+@pytest.mark.oracle
+@settings(max_examples=30)
+@given(st.data())
+def test_elements_gathered_along_an_axis(data: st.DataObject) -> None:
+    shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x = floats(*shape)
+    size = shape[axis]
+    shape[axis] = data.draw(st.integers(1, 5))
+    count = int(np.prod(shape))
+    numbers = st.integers(-size, size - 1)
+    chosen = np.array(data.draw(st.lists(numbers, min_size=count, max_size=count)))
+    indices = chosen.reshape(shape)
+    symbol = ops.variable("indices", shape, "int64")
+    y = made("GatherElements", variable(x), symbol, axis=axis)[0]
+    wanted = np.take_along_axis(x, np.where(indices < 0, indices + size, indices), axis)
+    agree(Graph(y), {"x": x, "indices": indices}, (7, 9, 10, 11), [wanted])
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("batch", "depth"), [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)])
+def test_tuples_of_indices(batch: int, depth: int) -> None:
+    x = floats(2, 3, 4)
+    rng = np.random.default_rng(depth)
+    limits = np.array(x.shape[batch : batch + depth])
+    indices = rng.integers(-limits, limits, size=(*x.shape[:batch], 3, depth))
+    symbol = variable(indices, "indices")
+    y = made("GatherND", variable(x), symbol, batch_dims=batch)[0]
+    feed = {"x": x, "indices": indices}
+    wanted = np.empty((*x.shape[:batch], 3, *x.shape[batch + depth :]), F)
+    for place in np.ndindex(wanted.shape[: batch + 1]):
+        wanted[place] = x[(*place[:batch], *indices[place])]
+    agree(Graph(y), feed, (7, 9, 11, 12), [wanted])
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_scattering_by_tuples_of_indices(depth: int) -> None:
+    x = floats(3, 3, 4)
+    indices = np.array([[0, -1, 2], [2, 0, -3]])[:, :depth]
+    updates = floats(2, *x.shape[depth:], seed=1)
+    y = made("ScatterND", variable(x), variable(indices, "i"), variable(updates, "u"))[0]
+    wanted = x.copy()
+    for row, update in zip(indices, updates, strict=True):
+        wanted[tuple(row)] = update
+    agree(Graph(y), {"x": x, "i": indices, "u": updates}, (9, 10, 11), [wanted])

@@ -16,7 +16,7 @@ from neuralsym.core.schema import OPSET
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import LEAVES, renewed, topological
 from neuralsym.engines.onnx import opsets
-from neuralsym.engines.onnx.lower import elementwise, network, resizing, settings
+from neuralsym.engines.onnx.lower import elementwise, indexing, network, resizing, settings
 from neuralsym.engines.onnx.lower.target import Cannot, Rule, Target
 from neuralsym.engines.onnx.older_op import is_older
 from neuralsym.errors import FormatError, OpError, at_line
@@ -181,6 +181,8 @@ RULES: dict[str, tuple[Callable[[Target], Sequence[Symbol] | None], ...]] = {
     "Equal": (elementwise.equal,),
     "Expand": (_below(8, elementwise.expand),),
     "Gather": (settings.gather,),
+    "GatherElements": (_below(11, indexing.gather_elements),),
+    "GatherND": (_below(12, indexing.gather_nd),),
     "Gemm": (_below(11, settings.gemm),),
     "GreaterOrEqual": (_below(12, elementwise.or_equal),),
     "GridSample": (_below(20, network.grid_sample),),
@@ -197,6 +199,7 @@ RULES: dict[str, tuple[Callable[[Target], Sequence[Symbol] | None], ...]] = {
     "RoiAlign": (_below(16, resizing.roi_align),),
     "Round": (_below(11, elementwise.rounded),),
     "ScatterElements": (_below(11, settings.scatter),),
+    "ScatterND": (_below(11, indexing.scatter_nd),),
     "Shape": (_below(15, settings.shape),),
     "Sign": (_below(9, elementwise.sign),),
     "Slice": (_below(11, settings.slices),),
