@@ -158,7 +158,10 @@ def partial_dims(call: Call, index: int) -> list[Size] | None:
 
 
 def _entries(symbol: Symbol, depth: int) -> list[Size] | None:
-    shape, value = symbol.shape, symbol.known
+    shape = symbol.shape
+    if shape == (0,):  # so that the entries bound the parts that are looked into
+        return []
+    value = symbol.known
     if value is not None and value.ndim <= 1:
         return [d if isinstance(d, Dim) else int(d) for d in value.reshape(-1).tolist()]
     if shape is None or len(shape) != 1 or not isinstance(shape[0], int) or shape[0] > 64:

@@ -263,3 +263,13 @@ def test_what_is_known_of_other_settings_counts() -> None:
     pads = joined(constant(ints(0, 1, 0)), computed, constant(ints(1, 0, 2)))
     padded = ops.pad(x, pads)
     assert [str(d) for d in padded.shape or ()] == ["None", "6", "H", "None"]
+
+
+def test_joins_of_nothing_again_and_again_are_read_in_no_time() -> None:
+    from neuralsym import ops
+
+    nothing = variable("nothing", (0,), "int64")
+    for _ in range(5):
+        nothing = ops.concat([nothing] * 2000, axis=0)
+    shape = ops.concat([nothing, variable("one", (1,), "int64"), constant(ints(3))], axis=0)
+    assert ops.expand(variable("x", (1, 1)), shape).shape == (None, 3)
