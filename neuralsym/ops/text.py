@@ -67,3 +67,19 @@ class StringNormalizer(Text):
         shape = call.shape(0)
         left = None if shape is None else (None,) if len(shape) == 1 else (1, None)
         return [TensorType(NumberType.STRING, left)]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        """Stopwords are removed first, then the case is changed; all else stays as it is.
+
+        onnx's reference evaluator also takes accents off and drops empty strings, of which the
+        specification says nothing.
+        """
+        exact = bool(node.attr("is_case_sensitive"))
+        stops = {w if exact else w.lower() for w in node.attr("stopwords") or ()}
+        texts = values[0].reshape(-1).tolist()
+        kept = [text for text in texts if (text if exact else text.lower()) not in stops] or [""]
+        change = {"LOWER": str.lower, "UPPER": str.upper}.get(node.attr("case_change_action"))
+        made = np.empty(len(kept), object)
+        made[:] = kept if change is None else [change(text) for text in kept]
+        return [made.reshape((1, -1) if values[0].ndim == 2 else (-1,))]
