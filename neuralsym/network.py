@@ -287,7 +287,11 @@ class Network:
         return self._compile(()).cell
 
     def explain(self) -> str:
-        """Which kernel each step got, and why others refused."""
+        """What the passes did to the graph, then which kernel each step got and why others refused.
+
+        The first line counts the rules that fired, `passes: fold_into_convolution 53 times, ...`;
+        it is missing where none did.
+        """
         from neuralsym.cpu.compiler import explain
 
         return explain(self.cell)

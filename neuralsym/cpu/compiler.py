@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neuralsym.core.custom import with_typers
 from neuralsym.core.graph import Graph
@@ -21,6 +22,9 @@ from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.runtime import Cell
 from neuralsym.cpu.store import Store
+
+if TYPE_CHECKING:
+    from neuralsym.rewrite.driver import Trace
 
 LEVEL = 2
 """The optimisation level of the passes."""
@@ -40,6 +44,8 @@ def compile_graph(
     inner: the graph is the body of a control-flow step, which one worker runs.
     Raises NoKernel when nothing can run a node, BadAttribute for options the machine lacks.
     """
+    from neuralsym.rewrite.driver import Trace
+
     options = options or Options()
     library = library or Library.default()
     target = Target.of(options.isa)
@@ -49,21 +55,24 @@ def compile_graph(
         options,
         lambda body: compile_graph(body, options, library, progress, inner=True),
     )
-    graph = run_passes(graph, lowering)
+    trace = Trace()
+    graph = run_passes(graph, lowering, trace)
     _dump("passes", graph.name, lambda: str(graph))
     program = lower(graph, lowering)
     _dump("program", graph.name, lambda: describe_program(program))
     cell = Cell(program, target, Store.of(options.cache_dir), options, progress, team=not inner)
+    cell.rewrites = trace.summary()
     cell.prepare()
     _dump("plan", graph.name, lambda: "\n".join(map(describe_plan, cell.plans())))
     _dump("kernels", graph.name, lambda: "\n".join(code.ir() for code in cell.codes()))
     return cell
 
 
-def run_passes(graph: Graph, lowering: Lowering) -> Graph:
+def run_passes(graph: Graph, lowering: Lowering, trace: Trace | None = None) -> Graph:
     """Parts that wait for ranks, expansions of nodes without kernels, and the standard passes.
 
-    With Options.debug the graph is verified after each of the standard passes.
+    `trace`, where given, is told what each rule and pass did. With Options.debug the graph is
+    verified after each of the standard passes.
     """
     from neuralsym.passes.decompose import decompose
     from neuralsym.passes.pipeline import optimise
@@ -72,12 +81,16 @@ def run_passes(graph: Graph, lowering: Lowering) -> Graph:
     graph = with_typers(graph, lowering.library.find_typer)
     graph = decompose(graph, lambda node: not has_kernel(node, lowering))
     transformers = list(lowering.library.transformers())
-    return optimise(graph, LEVEL, transformers=transformers, check=lowering.options.debug)
+    debug = lowering.options.debug
+    return optimise(graph, LEVEL, trace, transformers=transformers, check=debug)
 
 
 def explain(cell: Cell) -> str:
-    """Which kernel each step got, and why others refused."""
+    """What the passes did, then which kernel each step got, and why others refused."""
     lines: list[str] = []
+    if cell.rewrites:
+        done = ", ".join(f"{name} {count}" for name, count in cell.rewrites.items())
+        lines.append(f"passes: {done}")
     for step in cell.program.steps:
         kernel = step.kernel.name if step.kernel else "none"
         shapes = ", ".join(str(b.type) for b in step.outputs)

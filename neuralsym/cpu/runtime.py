@@ -83,6 +83,8 @@ class Cell:
         self.constants = Constants()
         self.state: dict[str, NDArray[Any]] = {}
         """The values of variables that the program updates, by name."""
+        self.rewrites: dict[str, str] = {}
+        """What each rule and pass did to the graph, for `explain`."""
         self.lock = threading.RLock()
         self._plans: list[OrderedDict[Any, Plan]] = [OrderedDict() for _ in program.segments]
         self._codes: dict[Code, int] = {}

@@ -50,7 +50,8 @@ def _plain(name: str, change: Callable[[Graph], Graph]) -> Pass:
     def transform(graph: Graph, trace: Trace | None) -> Graph:
         made = change(graph)
         if trace is not None and made is not graph:
-            trace.fired.append(Event(name, f"{len(graph)} nodes -> {len(made)}"))
+            before, after = len(graph), len(made)
+            trace.fired.append(Event(name, f"{before} nodes -> {after}", fewer=before - after))
         return made
 
     return Pass(name, transform)

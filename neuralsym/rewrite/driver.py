@@ -27,6 +27,8 @@ class Event:
     rule: str
     node: str
     reason: str | None = None
+    fewer: int | None = None
+    """Of a whole pass that changed a graph: how many nodes fewer there are."""
 
     def __str__(self) -> str:
         return f"{self.rule} at {self.node}" + (f": no, {self.reason}" if self.reason else "")
@@ -41,6 +43,22 @@ class Trace:
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.fired, *self.refused)))
+
+    def summary(self) -> dict[str, str]:
+        """What each rule and pass did in all: "3 times", or "12 nodes fewer"; first ones first."""
+        times: Counter[str] = Counter()
+        fewer: dict[str, int] = {}
+        for event in self.fired:
+            if event.fewer is None:
+                times[event.rule] += 1
+            else:
+                fewer[event.rule] = fewer.get(event.rule, 0) + event.fewer
+        made = {rule: "once" if count == 1 else f"{count} times" for rule, count in times.items()}
+        for rule, count in fewer.items():
+            made[rule] = f"{abs(count)} node{'' if abs(count) == 1 else 's'} " + (
+                "fewer" if count >= 0 else "more"
+            )
+        return made
 
 
 def rewrite(graph: Graph, rules: Sequence[Rule], trace: Trace | None = None) -> Graph:

@@ -20,6 +20,8 @@ from neuralsym.core.registry import load_operators
 from neuralsym.core.symbol import Node, Symbol
 
 Bindings = Mapping[str, Symbol | Node | None]
+DOUBLE = 1e-15
+"""The largest tolerance between numbers of float64."""
 PatternLike = "Pattern | str | int | float"
 
 
@@ -97,7 +99,9 @@ class Stored(Pattern):
         own = tensor.value.reshape(())
         # The nearest number that the tensor's type has counts as the value itself.
         wanted = np.asarray(self.value).astype(own.dtype)
-        return bool(abs(own - wanted) <= self.tolerance * abs(self.value))
+        # A file that computes in float64 has its formulas' constants in float64 too.
+        tolerance = min(self.tolerance, DOUBLE) if own.dtype == np.float64 else self.tolerance
+        return bool(abs(own - wanted) <= tolerance * abs(self.value))
 
 
 @dataclass(frozen=True)
@@ -232,7 +236,10 @@ class Namespace:
     def const(
         self, name: str | None = None, value: float | None = None, tolerance: float = 0.0
     ) -> Pattern:
-        """A weight or constant; with `value`, a single number equal to it, to a relative error."""
+        """A weight or constant; with `value`, a single number equal to it, to a relative error.
+
+        Numbers of float64 may differ by a rounding only, whatever `tolerance` is.
+        """
         return Stored(name, value, tolerance)
 
     def optional(self, given: Pattern | str) -> Pattern:
