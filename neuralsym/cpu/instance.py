@@ -33,6 +33,7 @@ class _Bound(NamedTuple):
     plan: Plan
     frame: int
     call: Callable[[], int]
+    rows: NDArray[np.int64]
     kept: tuple[Any, ...]
     times: NDArray[np.int64] | None
 
@@ -237,7 +238,7 @@ class Instance:
         call = self.cell.run(
             frame, int(rows.ctypes.data), len(rows), 0 if times is None else times.ctypes.data
         )
-        made = _Bound(plan, frame, call, (block, words, rows), times)
+        made = _Bound(plan, frame, call, rows, (block, words), times)
         self._bound[index] = made
         self._arrays = {}
         return made
@@ -409,11 +410,16 @@ class Instance:
             self._changed -= values.keys()
 
     # -- reports ---------------------------------------------------------------------------
+    @property
+    def bound(self) -> list[_Bound]:
+        """The plans of the last run as they lie in this instance's memory, for measurements."""
+        return [bound for bound in self._bound if bound is not None]
+
     def profile(self) -> list[RowTime]:
         """What each row took in all runs so far; empty unless compiled with profile=True."""
         found: list[RowTime] = []
-        for bound in self._bound:
-            if bound is not None and bound.times is not None:
+        for bound in self.bound:
+            if bound.times is not None:
                 for step, time in zip(bound.plan.row_steps, bound.times.tolist(), strict=False):
                     kernel = step.kernel.name if step.kernel else ""
                     found.append(RowTime(step.name, step.op.__name__, kernel, time))
