@@ -131,7 +131,7 @@ LOWEST = {
     **dict.fromkeys(["CumSum", "Range", "SequenceAt"], 11),
     **dict.fromkeys(["Attention", "DequantizeLinear"], 7),
     "DFT": 17,
-    "GridSample": 16,
+    "GridSample": 16,  # its case is cubic
     "RoiAlign": 16,
     "STFT": 17,
 }

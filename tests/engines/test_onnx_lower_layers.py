@@ -201,3 +201,19 @@ def test_crops_need_an_opset_that_has_them() -> None:
     lowered(Graph(y[0]), 11)
     with pytest.raises(FormatError, match=r"Resize .*crops cannot be said.*opset=11"):
         lowered(Graph(y[0]), 10)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("batch", [2, "N"])
+def test_sampling_on_a_grid(mode: str, padding: str, align: int, batch: Any) -> None:
+    """Places outside the image too; half of the grid lies beyond it."""
+    image, grid = floats(2, 3, 4, 5), floats(2, 3, 2, 2) * F(1.2)
+    attrs = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    symbol = ops.variable("image", (batch, 3, 4, 5))
+    y = made("GridSample", symbol, ops.variable("grid", (batch, 3, 2, 2)), **attrs)[0]
+    feed = {"image": image, "grid": grid}
+    opsets = (9, 10, 11, 13, 15, 16) if batch == 2 else (11, 13, 15, 16)
+    agree(Graph(y), feed, opsets, run(lowered(Graph(y), 20), feed), rtol=1e-4)

@@ -16,7 +16,14 @@ from neuralsym.core.schema import OPSET
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import LEAVES, renewed, topological
 from neuralsym.engines.onnx import opsets
-from neuralsym.engines.onnx.lower import elementwise, indexing, network, resizing, settings
+from neuralsym.engines.onnx.lower import (
+    elementwise,
+    indexing,
+    network,
+    resizing,
+    sampling,
+    settings,
+)
 from neuralsym.engines.onnx.lower.target import Cannot, Rule, Target
 from neuralsym.engines.onnx.older_op import is_older
 from neuralsym.errors import FormatError, OpError, at_line
@@ -185,7 +192,7 @@ RULES: dict[str, tuple[Callable[[Target], Sequence[Symbol] | None], ...]] = {
     "GatherND": (_below(12, indexing.gather_nd),),
     "Gemm": (_below(11, settings.gemm),),
     "GreaterOrEqual": (_below(12, elementwise.or_equal),),
-    "GridSample": (_below(20, network.grid_sample),),
+    "GridSample": (_below(20, network.grid_sample), _below(16, sampling.grid_sample)),
     "IsInf": (_below(10, elementwise.is_infinite),),
     "IsNaN": (_below(9, elementwise.is_nan),),
     "LessOrEqual": (_below(12, elementwise.or_equal),),
