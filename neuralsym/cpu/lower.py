@@ -17,6 +17,7 @@ from neuralsym.core.graph import Graph, rebuild
 from neuralsym.core.leaves import Variable, is_stored, stored
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import TensorType, Type
+from neuralsym.cpu.agreement import relies_on_sizes
 from neuralsym.cpu.defer import Deferred
 from neuralsym.cpu.feeds import dimension_names
 from neuralsym.cpu.layout import assign_layouts
@@ -64,6 +65,7 @@ def lower(graph: Graph, lowering: Lowering) -> Program:
             continue  # the plan writes what sizes alone tell
         new = typed.get(node.outputs[0], node.outputs[0]).node
         step = _step(graph.names[node], node, new, buffers)
+        step.relies_on_sizes = relies_on_sizes(new)
         select(step, lowering, defines(step, bound))
         steps.append(step)
     program = Program(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.cpu.agreement import check_sizes
 from neuralsym.cpu.driver import ROW_WORDS, SERIAL, aligned_words
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.host import HostKernel
@@ -101,6 +102,9 @@ class _Planner:
         self.addresses: dict[Buffer, tuple[int, int]] = {}
 
     def plan(self) -> Plan:
+        for step in self.segment.steps:
+            if step.relies_on_sizes and step not in self.segment.late:
+                check_sizes(step, self.sizes, self.segment.defines)
         self._live_ranges()
         self._share_in_place()
         scratch = self._scratch()

@@ -185,6 +185,8 @@ class Step:
     scratch: dict[str, Scratch] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     """What a kernel's `adjust` decides for its later `rows`: a tile plan, a variant."""
+    relies_on_sizes: bool = False
+    """Whether a plan has to ask the operator if it takes the sizes (cpu/agreement.py)."""
 
     def attr(self, name: str) -> Any:
         """The attribute, or its default; None where it has neither."""

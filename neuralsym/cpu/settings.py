@@ -7,12 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from neuralsym.core.leaves import constant, variable
-from neuralsym.core.op import KNOWN_LIMIT
-from neuralsym.core.symbol import Symbol
-from neuralsym.core.tensor import Tensor
 from neuralsym.core.traverse import rebuild
 from neuralsym.core.types import TensorType
+from neuralsym.cpu.agreement import operand
 from neuralsym.cpu.program import Buffer, Segment, Sizes, Step
 from neuralsym.errors import ExecutionError, NeuralsymError
 
@@ -35,7 +32,7 @@ def _shapes(step: Step, sizes: Sizes) -> list[tuple[int, ...]]:
     node = step.node
     assert node is not None
     pairs = zip(node.inputs, step.inputs, strict=True)
-    inputs = tuple(None if s is None else _operand(s, b, sizes) for s, b in pairs)
+    inputs = tuple(None if s is None else operand(s, b, sizes) for s, b in pairs)
     try:
         outputs = rebuild(node, inputs).outputs
     except NeuralsymError as error:
@@ -50,15 +47,3 @@ def _shapes(step: Step, sizes: Sizes) -> list[tuple[int, ...]]:
             )
         shapes.append(tuple(int(d) for d in shape if isinstance(d, int)))
     return shapes
-
-
-def _operand(symbol: Symbol, buffer: Buffer | None, sizes: Sizes) -> Symbol:
-    """The input as the rule sees it: its value where that is at hand, else its shape."""
-    if buffer is None or not buffer.is_tensor:
-        return symbol
-    shape = sizes.shape(buffer)
-    if buffer in sizes.read or buffer.is_settled:
-        value = sizes.setting(buffer)
-        if value.size <= KNOWN_LIMIT:
-            return constant(Tensor.of(value.reshape(shape)))
-    return variable("operand", shape, buffer.dtype)
