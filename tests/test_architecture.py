@@ -24,11 +24,13 @@ ORDER = (
     ("passes",),
     ("cpu",),
     ("engines",),
-    ("summary", "ports"),
+    ("summary", "ports", "chart"),
     ("network",),
     ("layers",),
     ("zoo",),
     ("testing", "backend", "myelin"),
+    ("peers",),
+    ("measure",),
     ("cli", "__main__"),
 )
 RANK = {part: rank for rank, row in enumerate(ORDER) for part in row}

@@ -98,6 +98,43 @@ def make_parser() -> argparse.ArgumentParser:
     compare.add_argument("--seed", type=int, default=0, help="of the random input (0)")
     _dims(compare)
 
+    bench = _add(
+        commands,
+        "bench",
+        "bench:bench",
+        "measure how fast a model runs, alone or in turn with other runtimes",
+    )
+    _model(bench)
+    _measuring(bench)
+    bench.add_argument(
+        "--against", metavar="NAME,...", help="other runtimes: onnxruntime, openvino"
+    )
+    bench.add_argument("--seconds", type=float, default=10.0, help="of all sides together (10)")
+    bench.add_argument("--rounds", type=_positive, help="so many rounds, whatever they take")
+    bench.add_argument(
+        "--clock",
+        choices=("cpu", "wall"),
+        help="the process's CPU time (as with one thread) or the wall's (as with several)",
+    )
+    bench.add_argument(
+        "--spinning",
+        action="store_true",
+        help="let onnxruntime's workers spin when idle: its own default, but on shared cores they "
+        "slow down the side whose turn it is",
+    )
+
+    profile = _add(
+        commands, "profile", "profile:show", "show and draw where the time of a run goes"
+    )
+    _model(profile)
+    _measuring(profile)
+    profile.add_argument("--runs", type=_positive, default=20, help="timed runs (20)")
+    profile.add_argument(
+        "--by", choices=("step", "op", "kernel"), default="step", help="a row for each (step)"
+    )
+    profile.add_argument("--top", type=_positive, metavar="K", help="the K longest rows")
+    profile.add_argument("--svg", metavar="FILE", help="draw a bar chart")
+
     doctor = _add(commands, "doctor", "machine:doctor", "show versions, CPU, threads and cache")
     doctor.add_argument(
         "--ops",
@@ -140,6 +177,14 @@ def _dims(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=SIZE",
         help="the size of a free dimension of a random input",
     )
+
+
+def _measuring(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=_positive, default=1, help="of each side, pinned (1)")
+    parser.add_argument("--batch", type=_positive, help="size of a free first axis (1)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random input (0)")
+    _dims(parser)
+    parser.add_argument("--json", metavar="FILE", help="write all numbers")
 
 
 def _positive(text: str) -> int:

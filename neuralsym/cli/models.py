@@ -107,7 +107,7 @@ def read_inputs(network: Network, given: argparse.Namespace) -> dict[str, Any]:
 
     files: list[str] = given.input or []
     if not files:
-        return dict(testing.random_feed(network, getattr(given, "seed", 0), _sizes(given.dim)))
+        return dict(testing.random_feed(network, getattr(given, "seed", 0), sizes(given.dim)))
     if given.dim:
         raise BadAttribute("--dim sizes random inputs; files have sizes of their own")
     ports = {p.name: p for p in network.inputs}
@@ -151,11 +151,12 @@ def _image(path: Path, network: Network, name: str) -> NDArray[Any]:
     return zoo.preprocess_for(network, path)
 
 
-def _sizes(dims: list[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+def sizes(dims: list[str]) -> dict[str, int]:
+    """What `--dim NAME=SIZE ...` says."""
+    found: dict[str, int] = {}
     for text in dims:
         name, equals, size = text.partition("=")
         if not equals or not size.isdigit():
             raise BadAttribute(f"--dim {text}: write NAME=SIZE, such as H=224")
-        sizes[name] = int(size)
-    return sizes
+        found[name] = int(size)
+    return found
