@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from neuralsym.core.graph import Graph
-from neuralsym.core.symbol import Node, Symbol
+from neuralsym.core.symbol import Symbol
 from neuralsym.core.traverse import LEAVES, renewed
+from neuralsym.passes.bodies import copied
 from neuralsym.rewrite.driver import use_counts
 
 
@@ -21,21 +22,7 @@ def drop_dead(graph: Graph) -> Graph:
             while count > least and not uses[node.outputs[count - 1]]:
                 count -= 1
         if count < len(node.outputs):
-            made = _with_outputs(made, count)
+            made = copied(made, made.outputs[:count])
         if made is not node:
             new.update(zip(node.outputs[:count], made.outputs, strict=True))
     return graph.rewired(new)
-
-
-def _with_outputs(node: Node, count: int) -> Node:
-    return Node(
-        node.op,
-        node.inputs,
-        node.attrs,
-        tuple(s.type for s in node.outputs[:count]),
-        known=tuple(s.known for s in node.outputs[:count]),
-        name=node.name,
-        scope=node.scope,
-        where=node.where,
-        captures=node.captures,
-    )

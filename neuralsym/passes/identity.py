@@ -52,19 +52,36 @@ def drop_same_shape(x: Symbol, move: Node) -> Result:
 _RESHAPED = P.op("Reshape", "Flatten", "Squeeze", "Unsqueeze")("x", P.optional(P.any()))
 
 
-@rule(P.op("Reshape", "Flatten")(_RESHAPED, P.optional(P.any())).named("move"), shared=True)
+@rule(
+    P.op("Reshape", "Flatten", "Squeeze", "Unsqueeze")(_RESHAPED, P.optional(P.any())).named(
+        "move"
+    ),
+    shared=True,
+)
 def join_reshapes(x: Symbol, move: Node) -> Result:
     """reshape(reshape(x)) = reshape(x)"""
-    after = move.outputs[0].shape
+    before, after = x.shape, move.outputs[0].shape
     if after is None:
         return reject("its shape is not known")
-    free = [i for i, size in enumerate(after) if not isinstance(size, int)]
-    if len(free) > 1:
-        return reject("more than one of its sizes is free")
     if 0 in after:
         return reject("an empty size is written as 0, which means to keep the input's")
-    target = np.array([-1 if i in free else size for i, size in enumerate(after)], np.int64)
-    return ops.reshape(x, target)
+    free = [i for i, size in enumerate(after) if not isinstance(size, int)]
+    target = [-1 if i in free else size for i, size in enumerate(after)]
+    if len(free) > 1:
+        # Where one is empty in a run, -1 says nothing of another: all must be the input's.
+        kept = before is not None and all(
+            i < len(before) and before[i] is not None and before[i] == after[i] for i in free
+        )
+        if not kept:
+            return reject("more than one of its sizes is free")
+        target = [0 if i in free else size for i, size in enumerate(after)]
+    return ops.reshape(x, np.array(target, np.int64))
+
+
+@rule(P.op("Neg", "Not", "BitwiseNot")(P.op("Neg", "Not", "BitwiseNot")("x").named("a")).named("b"))
+def drop_twice(x: Symbol, a: Node, b: Node) -> Result:
+    """-(-x) = x, not not x = x"""
+    return x if a.op is b.op else reject("they are different operators")
 
 
 @rule(P.Transpose("x").named("turn"))
@@ -138,6 +155,7 @@ DROP_IDENTITIES: tuple[Rule, ...] = (
     drop_cast,
     drop_same_shape,
     join_reshapes,
+    drop_twice,
     drop_transpose,
     join_transposes,
     drop_slice,

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from neuralsym.core.graph import Graph
 from neuralsym.errors import BadAttribute
 from neuralsym.passes.batch_norm import fold_batch_norm
+from neuralsym.passes.bodies import drop_body_results, inline_branches
 from neuralsym.passes.canonical import CANONICAL
 from neuralsym.passes.captures import own_weights, settle_captures
+from neuralsym.passes.collapse import COLLAPSE, flatten_concats
 from neuralsym.passes.constant import fold_constants
 from neuralsym.passes.cse import share_common
 from neuralsym.passes.dead import drop_dead
@@ -60,11 +62,15 @@ def _plain(name: str, change: Callable[[Graph], Graph]) -> Pass:
 SIMPLIFY = (
     _rules("identity", DROP_IDENTITIES),
     _plain("constant", fold_constants),
+    _plain("branches", inline_branches),
+    _rules("collapse", COLLAPSE),
+    _plain("concat", flatten_concats),
     Pass("batch_norm", fold_batch_norm),
     _rules("pad", FOLD_PADS),
     _rules("canonical", CANONICAL),
     _plain("cse", share_common),
     _plain("dead", drop_dead),
+    _plain("body_results", drop_body_results),
     _plain("captures", settle_captures),
 )
 FUSE = (
