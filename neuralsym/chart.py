@@ -35,28 +35,38 @@ class Bar:
     detail: str = ""
 
 
-def bar_chart(title: str, bars: Sequence[Bar], subtitle: str = "", longest: int = 44) -> str:
+def bar_chart(
+    title: str,
+    bars: Sequence[Bar],
+    subtitle: str = "",
+    *,
+    total: float | None = None,
+    longest: int = 44,
+) -> str:
     """An SVG document with a horizontal bar for each entry, from the top in the order given.
 
     Values are lengths, so none is negative. Labels longer than `longest` letters lose their middle.
-    Kinds are coloured by their totals, the largest first; those beyond the palette are grey.
+    Kinds are coloured by their sums, the largest first; those beyond the palette are grey. The
+    legend tells each kind's share of `total`, which is the sum of all bars if None.
     """
     totals: dict[str, float] = {}
     for bar in bars:
         totals[bar.kind] = totals.get(bar.kind, 0.0) + bar.value
     kinds = sorted(totals, key=lambda kind: -totals[kind])
     colours = dict(zip(kinds, COLOURS, strict=False))
-    whole = sum(totals.values()) or 1.0
+    whole = sum(totals.values()) if total is None else total
     most = max((bar.value for bar in bars), default=0.0) or 1.0
 
     labels = [_short(bar.label, longest) for bar in bars]
     left = MARGIN + CHARACTER * max(map(len, labels), default=0) + 8
     right = CHARACTER * max((len(bar.note) for bar in bars), default=0) + 8
     named = [kind for kind in kinds if kind in colours and kind]
-    legend = [(kind, f"{kind} {100 * totals[kind] / whole:.0f} %") for kind in named]
-    rest = sum(totals[kind] for kind in kinds if kind not in colours)
-    if rest:
-        legend.append(("", f"others {100 * rest / whole:.0f} %"))
+    legend: list[tuple[str | None, str]] = [
+        (kind, f"{kind} {_percent(totals[kind], whole)}") for kind in named
+    ]
+    rest = whole - sum(totals[kind] for kind in named)
+    if named and rest > 0.005 * whole:
+        legend.append((None, f"others {_percent(rest, whole)}"))
 
     width = max(left + WIDTH + right + MARGIN, MARGIN * 2 + 8 * len(title))
     parts: list[str] = []
@@ -71,7 +81,7 @@ def bar_chart(title: str, bars: Sequence[Bar], subtitle: str = "", longest: int 
         step = 22 + CHARACTER * len(text) + 10
         if x + step > width and x > MARGIN:
             x, y = float(MARGIN), y + ROW
-        parts.append(_rect(x, y - 10, 12, BAR, colours.get(kind, OTHERS)))
+        parts.append(_rect(x, y - 10, 12, BAR, OTHERS if kind is None else colours[kind]))
         parts.append(_text(x + 17, y, text))
         x += step
     y += ROW // 2 if legend else -ROW // 2
@@ -87,6 +97,10 @@ def bar_chart(title: str, bars: Sequence[Bar], subtitle: str = "", longest: int 
         ]
         parts.append("<g>" + "".join(row) + "</g>")
     return _document(width, y + MARGIN, parts)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
 def _short(text: str, longest: int) -> str:

@@ -43,7 +43,7 @@ def show(given: argparse.Namespace) -> int:
     if given.svg:
         total = sum(t.seconds for t in times)
         title = f"{network.name}: {1e3 * total:.3f} ms"
-        drawn = bar_chart(title, bars(shown), f"{shapes}; {what}")
+        drawn = bar_chart(title, bars(shown), f"{shapes}; {what}", total=total)
         Path(given.svg).write_text(drawn, encoding="utf-8")
         print(f"wrote {given.svg}")
     if given.json:
@@ -88,12 +88,13 @@ def rows(times: Sequence[StepTime], shown: Sequence[StepTime], peak: float) -> l
 
 
 def bars(times: Sequence[StepTime]) -> list[Bar]:
-    """The steps as bars, coloured by operator."""
+    """The steps as bars, coloured by operator and kernel."""
     made = []
     for t in times:
         note = f"{1e6 * t.seconds:.1f} us"
         if t.operations:
             note += f", {t.gflops:.1f} GFLOP/s"
         detail = f"{t.op} {t.name!r}\nkernel {t.kernel}\n{note}, {t.nbytes / 1e6:.3f} MB"
-        made.append(Bar(t.name, t.seconds, t.op, note, detail))
+        kind = t.op if t.kernel in ("", t.op.lower()) else f"{t.op}: {t.kernel}"
+        made.append(Bar(t.name, t.seconds, kind, note, detail))
     return made

@@ -415,6 +415,11 @@ class Instance:
         """The plans of the last run as they lie in this instance's memory, for measurements."""
         return [bound for bound in self._bound if bound is not None]
 
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the last run, those that it has found itself among them."""
+        return self._now
+
     def profile(self) -> list[RowTime]:
         """What each row took in all runs so far; empty unless compiled with profile=True."""
         found: list[RowTime] = []

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from neuralsym.cpu.driver import make_table
 from neuralsym.cpu.instance import Instance
 from neuralsym.cpu.program import Sizes, Step
-from neuralsym.errors import BadAttribute, ExecutionError
+from neuralsym.errors import BadAttribute, ExecutionError, ShapeMismatch
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,6 @@ def profile_instance(instance: Instance, runs: int = 20, warmup: int = 3) -> lis
     if runs < 1:
         raise BadAttribute(f"a profile takes at least 1 run, not {runs}")
     samples: dict[Step, list[int]] = {}
-    sizes: dict[Step, Sizes] = {}
     for number in range(warmup + runs):
         for bound in instance.bound:
             if bound.times is not None:
@@ -73,15 +72,14 @@ def profile_instance(instance: Instance, runs: int = 20, warmup: int = 3) -> lis
                 spent[step] = spent.get(step, 0) + time
             for step, time in spent.items():
                 samples.setdefault(step, []).append(time)
-                sizes[step] = bound.plan.sizes
     return [
         StepTime(
             step.name,
             step.op.__name__,
             step.kernel.name if step.kernel else "",
             statistics.median(times) / 1e9,
-            operations_of(step, sizes[step]),
-            bytes_of(step, sizes[step]),
+            operations_of(step, instance.sizes),
+            bytes_of(step, instance.sizes),
         )
         for step, times in samples.items()
     ]
@@ -89,7 +87,10 @@ def profile_instance(instance: Instance, runs: int = 20, warmup: int = 3) -> lis
 
 def operations_of(step: Step, sizes: Sizes) -> int:
     """Floating-point operations of a step; 0 where they say nothing, or its data decides."""
-    return step.kernel.complexity(step, sizes) if step.kernel else 0
+    try:
+        return step.kernel.complexity(step, sizes) if step.kernel else 0
+    except ShapeMismatch:  # a shape that no dimension tells, as within a deferred body
+        return 0
 
 
 def bytes_of(step: Step, sizes: Sizes) -> int:
@@ -97,14 +98,17 @@ def bytes_of(step: Step, sizes: Sizes) -> int:
     total = 0
     for buffer in dict.fromkeys((*step.operands, *step.outputs)):
         if buffer.is_tensor:
-            total += math.prod(sizes.shape(buffer)) * buffer.dtype.itemsize
+            try:
+                total += math.prod(sizes.shape(buffer)) * buffer.dtype.itemsize
+            except ShapeMismatch:
+                continue  # as above
     return total
 
 
 def operations(instance: Instance) -> int:
     """Floating-point operations of one run, at the sizes of the last one."""
     return sum(
-        operations_of(step, bound.plan.sizes)
+        operations_of(step, instance.sizes)
         for bound in instance.bound
         for step in dict.fromkeys(bound.plan.row_steps)
     )

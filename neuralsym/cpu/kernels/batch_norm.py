@@ -63,6 +63,9 @@ class BatchNorm(Kernel):
         dims = (batch, channels, pixels)
         return [first, loop_row(self.target, value, dims, operands, (False,) * 3, "batch_norm")]
 
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        return 3 * math.prod(sizes.shape(step.outputs[0]))
+
 
 def _line(place: Operand, kind: NumberType) -> Strided:
     return Strided(place, kind, (kind.itemsize,), (False,))

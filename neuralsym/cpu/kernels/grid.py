@@ -105,6 +105,11 @@ class GridSample(Kernel):
             rows += finish(self.target, step, target, y, None, sizes)
         return rows
 
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        y = step.outputs[0]
+        corners = MODES[step.attr("mode")] ** (y.rank - 2)
+        return 2 * corners * prod(sizes.shape(y)) if corners > 1 else 0
+
 
 def _loop(
     kind: NumberType, grid: NumberType, mode: int, axes: int
@@ -307,6 +312,10 @@ class AffineGrid(Kernel):
                 step, sizes, loop, sides, [bool(step.attr("align_corners"))], name="affine_grid"
             )
         ]
+
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        shape = sizes.shape(step.outputs[0])
+        return 2 * shape[-1] * prod(shape)
 
 
 @cache

@@ -112,6 +112,13 @@ class PoolLoop(Kernel):
             float_word(lowest),
         ]
 
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        x = step.inputs[0]
+        assert x is not None
+        if self.whole:
+            return prod(sizes.shape(x))
+        return prod(sizes.shape(step.outputs[0])) * prod(step.attr("kernel_shape"))
+
 
 class GlobalPoolLoop(PoolLoop):
     """Pooling over a window as large as the input."""

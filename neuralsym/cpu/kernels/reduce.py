@@ -162,6 +162,11 @@ class Scan(Kernel):
         assert x is not None
         return scan.ScanText(how, x.dtype, self.target.vector_bytes, last)
 
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        x = step.inputs[0]
+        assert x is not None
+        return prod(sizes.shape(x))
+
 
 class Arg(Scan):
     """The place of the largest or smallest element along an axis."""

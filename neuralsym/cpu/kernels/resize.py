@@ -117,6 +117,9 @@ class Resize(Kernel):
             rows += finish(self.target, step, last[0], y, None, sizes)
         return rows + outside_rows(self.target, step, sizes, passes)
 
+    def complexity(self, step: Step, sizes: Sizes) -> int:
+        return products(step, sizes)
+
     def _row(
         self,
         step: Step,
@@ -242,6 +245,19 @@ def passes_of(step: Step, sizes: Sizes) -> list[Pass]:
         or ends.get(axis, whole) != whole
     ]
     return sorted(made, key=lambda p: (p.count > p.size, p.axis if p.count < p.size else -p.axis))
+
+
+def products(step: Step, sizes: Sizes) -> int:
+    """Floating-point operations of resampling axis by axis; picking the nearest has none."""
+    x = step.inputs[0]
+    taps = {"linear": 2, "cubic": 4}.get(step.attr("mode"), 0)
+    if x is None or not taps:
+        return 0
+    total, dims = 0, list(sizes.shape(x))
+    for each in passes_of(step, sizes):
+        dims[each.axis] = each.count
+        total += 2 * taps * prod(dims)
+    return total
 
 
 def pack_outside(step: Step) -> None:
