@@ -31,7 +31,7 @@ _PROBES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
 
 
 def relies_on_sizes(node: Node) -> bool:
-    """Whether there are sizes of the names in its operands' shapes that the operator refuses.
+    """Whether there are sizes of the names in its operands that the operator refuses.
 
     Told by trying sizes that have nothing in common. Sizes that are merely too small are refused
     elsewhere: they leave a negative size somewhere.
@@ -120,5 +120,7 @@ def _probe(symbol: Symbol, sizes: Mapping[str, int]) -> Symbol:
 
 
 def _names(symbol: Symbol) -> set[str]:
+    """The names in the shape and in what is known of the value."""
     shape = symbol.type.shape if isinstance(symbol.type, TensorType) else None
-    return {n for d in shape or () if isinstance(d, Dim) for n in d.names}
+    known = () if symbol.known is None else symbol.known.reshape(-1).tolist()
+    return {n for d in (*(shape or ()), *known) if isinstance(d, Dim) for n in d.names}

@@ -83,6 +83,7 @@ def defer(graph: Graph) -> Graph:
 def ranked(type_: Type, shape: Sequence[int], index: int, *, length: bool) -> Type:
     """The type of an input of a body for a value of this shape: its rank is told, sizes have names.
 
+    No dimension of a user's can be named like them.
     length: its size is told too.
     """
     if not isinstance(type_, TensorType):
@@ -91,7 +92,7 @@ def ranked(type_: Type, shape: Sequence[int], index: int, *, length: bool) -> Ty
         return TensorType(type_.dtype, tuple(shape))
     if type_.shape is not None:
         return type_
-    return TensorType(type_.dtype, tuple(Dim.name(f"d{index}_{i}") for i in range(len(shape))))
+    return TensorType(type_.dtype, tuple(Dim.name(f"?{index}.{i}") for i in range(len(shape))))
 
 
 def _waits(node: Node) -> bool:

@@ -253,7 +253,7 @@ class Instance:
         for index, segment in enumerate(self.program.segments):
             bound = self._bound[index]
             if index:
-                read = {b: np.array(self._array(b)) for b in segment.reads}
+                read = {b: self._read(b) for b in segment.reads}
                 if read:
                     extra = (*extra, *((a.shape, a.tobytes()) for a in read.values()))
                 plan = self.cell.plan(index, self._now, plans, extra, read)
@@ -313,6 +313,11 @@ class Instance:
         if buffer.constant is None:
             raise InputError(f"{buffer.name!r} has no value yet")
         return buffer.value
+
+    def _read(self, buffer: Buffer) -> Array:
+        """A copy of the value; one of a step that told its shape has no memory before its plan."""
+        found = self._defined.get(buffer)
+        return np.array(self._array(buffer) if found is None else found)
 
     def _array(self, buffer: Buffer) -> Array:
         """A view of the memory of a tensor; for one in blocks, of its inner pixels there."""
