@@ -167,8 +167,7 @@ def measure(
 ) -> Measurement:
     """Time a network, and the same model in other runtimes (`against`, names of PEERS).
 
-    threads: for each side, all pinned to the same processors. batch: the size of the inputs' first
-    axis where it is free; 1 otherwise. feed: random values from `seed` if None. model: the file
+    threads: for each side, all pinned to the same processors. batch: as for `batch_feed`. feed: random values from `seed` if None. model: the file
     that the peers open; what `Network.save` would write otherwise. clock: "cpu" (of the process;
     the default for one thread) or "wall" (for several). rounds: how many, or as many as fit into
     `seconds` of all sides together. spinning: let the workers of onnxruntime spin when they have
@@ -239,11 +238,19 @@ def batch_feed(
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Random inputs whose free first axis is `batch`; BadAttribute where none is free."""
+    """Random inputs whose free first axis is `batch`; BadAttribute where none is free.
+
+    Where only another axis is free, as in a sequence with its steps first, that one is the batch.
+    `sizes` are those of other names.
+    """
     known = dict(sizes or {})
     if batch is not None:
-        firsts = [p.shape[0] for p in network.inputs if p.shape and not p.default]
+        needed = [p.shape for p in network.inputs if p.shape and not p.default]
+        firsts = [shape[0] for shape in needed]
         names = {str(d) for d in firsts if isinstance(d, Dim) and d.is_name}
+        if not names:
+            free = {str(d) for s in needed for d in s if isinstance(d, Dim) and d.is_name}
+            names = free - known.keys() if len(free - known.keys()) == 1 else set()
         if not names and any(d != batch for d in firsts):
             shapes = ", ".join(str(p) for p in network.inputs)
             raise BadAttribute(

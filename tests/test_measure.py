@@ -193,7 +193,7 @@ def test_a_profile_has_every_step_once_with_its_bytes() -> None:
 def test_a_profile_covers_programs_planned_in_parts() -> None:
     x = ops.variable("x", (6,))
     kept = ops.compress(x, x > 0)
-    cell = compile_graph(Graph({"y": ops.exp(kept) + 1}), Options(threads=1, profile=True))
+    cell = compile_graph(Graph({"y": ops.exp(kept)}), Options(threads=1, profile=True))
     instance = cell.instance()
     instance["x"] = np.array([1, -1, 2, -2, 3, -3], np.float32)
     times = profile_instance(instance, runs=2)

@@ -2,56 +2,19 @@
 
     python tests/benchmarks/bench_zoo.py [NETWORK ...] [--threads N] [--batch N] [--seconds S]
 
-Runs are interleaved, both sides are held to the same number of threads, and times are medians:
-CPU time of the process for one thread, wall time for several. A ratio over one means that
-neuralsym is faster. Clocks never fail a test, so pytest does not collect this file.
+A line for each network, by `neuralsym.measure`; `neuralsym bench` tells more of one. The whole
+table is made by bench_table.py. Clocks never fail a test, so pytest does not collect this file.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 
-import numpy as np
-import onnxruntime
+from bench_models import build
 
-from neuralsym import testing, zoo
-from neuralsym.engines import onnx
+from neuralsym.measure import measure
 
 NETWORKS = ("resnet18", "resnet50", "squeezenet1_0", "squeezenet1_1", "inception_v3", "mnist")
-
-
-def measure(name: str, threads: int, batch: int, seconds: float) -> str:
-    network = zoo.create(name).compile(threads=threads)
-    feed = testing.random_feed(network, sizes={"N": batch})
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(
-        onnx.of_symbolic(network.model).SerializeToString(),
-        options,
-        providers=["CPUExecutionProvider"],
-    )
-    ours = network.run(feed)
-    theirs = dict(zip([p.name for p in network.outputs], session.run(None, feed), strict=True))
-    agreements = [testing.agreement(n, ours[n], theirs[n]) for n in ours]
-    worst = max(a.relative for a in agreements)
-    clock = time.process_time if threads == 1 else time.perf_counter
-    sides = {"ours": lambda: network.run(feed), "theirs": lambda: session.run(None, feed)}
-    times: dict[str, list[float]] = {side: [] for side in sides}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times["ours"]) < 5:
-        for side, run in sides.items():
-            began = clock()
-            run()
-            times[side].append(clock() - began)
-    medians = {side: 1e3 * statistics.median(t) for side, t in times.items()}
-    ratio = medians["theirs"] / medians["ours"]
-    spread = np.subtract(*np.percentile(times["ours"], [75, 25])) * 1e3
-    return (
-        f"{name:14} {medians['ours']:9.3f} {medians['theirs']:12.3f} {ratio:7.2f} "
-        f"{spread:8.3f} {worst:10.1e} {len(times['ours']):5}"
-    )
 
 
 def main() -> None:
@@ -64,7 +27,19 @@ def main() -> None:
     print(f"{given.threads} thread(s), batch {given.batch}; milliseconds, medians")
     print("network             ours  onnxruntime   ratio  quartile difference  runs")
     for name in given.networks:
-        print(measure(name, given.threads, given.batch, given.seconds), flush=True)
+        found = measure(
+            build(name),
+            ["onnxruntime"],
+            threads=given.threads,
+            batch=given.batch,
+            seconds=given.seconds,
+        )
+        ours, theirs = found.ours.timing, found.peers[0].timing
+        print(
+            f"{name:14} {1e3 * ours.median:9.3f} {1e3 * theirs.median:12.3f} {found.best:7.2f} "
+            f"{1e3 * ours.spread:8.3f} {found.peers[0].difference:10.1e} {len(ours.seconds):5}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
