@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from neuralsym import ops
+from neuralsym.core.leaves import is_stored
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.rewrite.pattern import P
 from neuralsym.rewrite.rule import Result, Rule, reject, rule
@@ -87,7 +88,7 @@ def drop_twice(x: Symbol, a: Node, b: Node) -> Result:
 @rule(P.Transpose("x").named("turn"))
 def drop_transpose(x: Symbol, turn: Node) -> Result:
     """transpose(x) = x, where every axis keeps its place"""
-    order = _order(turn)
+    order = order_of(turn)
     if order is None or order != tuple(range(len(order))):
         return reject("it moves axes")
     return x
@@ -96,10 +97,29 @@ def drop_transpose(x: Symbol, turn: Node) -> Result:
 @rule(P.Transpose(P.Transpose("x").named("first")).named("second"), shared=True)
 def join_transposes(x: Symbol, first: Node, second: Node) -> Result:
     """transpose(transpose(x, p), q) = transpose(x, p[q])"""
-    p, q = _order(first), _order(second)
+    p, q = order_of(first), order_of(second)
     if p is None or q is None:
         return reject("the rank is not known")
     return ops.transpose(x, perm=tuple(p[axis] for axis in q))
+
+
+@rule(P.Transpose("x").named("turn"))
+def reshape_of_transpose(x: Symbol, turn: Node) -> Result:
+    """transpose(x) = reshape(x), where only axes of size 1 move"""
+    order, shape = order_of(turn), x.shape
+    if order is None or shape is None or is_stored(x):
+        return reject("its shape is not known")
+    kept = [axis for axis in order if shape[axis] != 1]
+    if kept != sorted(kept) or 0 in shape:
+        return reject("it moves elements")
+    target: list[int] = []
+    for i, axis in enumerate(order):
+        size = shape[axis]
+        # A size of the run is the input's in the same place, or the one that is left.
+        target.append(size if isinstance(size, int) else 0 if i == axis else -1)
+    if target.count(-1) > 1 or (-1 in target and 0 in target):
+        return reject("more than one of its sizes is free")
+    return ops.reshape(x, np.array(target, np.int64))
 
 
 @rule(P.Slice("x", P.any(), P.any(), P.optional(P.any()), P.optional("steps")).named("cut"))
@@ -158,6 +178,7 @@ DROP_IDENTITIES: tuple[Rule, ...] = (
     drop_twice,
     drop_transpose,
     join_transposes,
+    reshape_of_transpose,
     drop_slice,
     drop_pad,
     drop_single,
@@ -170,7 +191,7 @@ DROP_IDENTITIES: tuple[Rule, ...] = (
 )
 
 
-def _order(turn: Node) -> tuple[int, ...] | None:
+def order_of(turn: Node) -> tuple[int, ...] | None:
     """The permutation of a Transpose; without one it reverses the axes."""
     perm = turn.attr("perm")
     if perm is not None:

@@ -24,6 +24,7 @@ from neuralsym.passes.elementwise import fuse_elementwise
 from neuralsym.passes.epilogue import fuse_epilogues
 from neuralsym.passes.identity import DROP_IDENTITIES
 from neuralsym.passes.pad import FOLD_PADS
+from neuralsym.passes.sink import sink_transposes
 from neuralsym.passes.transposed import fold_transposes
 from neuralsym.rewrite.driver import Event, Trace, rewrite
 from neuralsym.rewrite.rule import Rule
@@ -69,6 +70,7 @@ SIMPLIFY = (
     _rules("pad", FOLD_PADS),
     _rules("canonical", CANONICAL),
     _plain("cse", share_common),
+    _plain("sink_transposes", sink_transposes),
     _plain("dead", drop_dead),
     _plain("body_results", drop_body_results),
     _plain("captures", settle_captures),
