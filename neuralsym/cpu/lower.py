@@ -168,9 +168,16 @@ def name_unknown_sizes(graph: Graph) -> dict[Symbol, Symbol]:
         if made is not node:
             new.update(zip(node.outputs, made.outputs, strict=True))
         for symbol in made.outputs:
-            if isinstance(symbol.type, TensorType):
-                bound |= {n for d in symbol.type.shape or () if isinstance(d, Dim) for n in d.names}
+            if _tells_sizes(symbol.type):
+                bound |= {
+                    n for d in symbol.tensor.shape or () if isinstance(d, Dim) for n in d.names
+                }
     return new
+
+
+def _tells_sizes(type_: Type) -> bool:
+    """Whether the shape of such a value binds names; strings lie beside the arena."""
+    return isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING
 
 
 def _named(type_: Type, where: str, bound: set[str]) -> Type:

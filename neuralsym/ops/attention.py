@@ -44,6 +44,11 @@ class Attention(Contraction):
         for i in (4, 5):
             if call.has(i):
                 check_rank(call, i, 4, 4)
+        if call.has(6):
+            check_rank(call, 6, 1, 1)
+        asked = call.attr("softmax_precision")
+        if asked is not None:
+            check_choice(call, "softmax_precision", tuple(kind.onnx for kind in _PRECISIONS))
         for name in ("q_num_heads", "kv_num_heads"):
             check_range(call, name, 1, _MOST_HEADS)
             if call.type(0).rank == 3 and call.attr(name) is None:
@@ -59,30 +64,39 @@ class Attention(Contraction):
     @classmethod
     def infer(cls, call: Call) -> list[Type] | None:
         q, k, v = call.shape(0), call.shape(1), call.shape(2)
-        if q is None or k is None or v is None or not len(q) == len(k) == len(v):
-            return None
-        batch = q[0]
+        t1, t2 = call.dtype(0), call.dtype(2)
+        if q is None or k is None or v is None:
+            four: Shape = (None,) * 4
+            y = TensorType(t1, None if q is None else (None,) * len(q))
+            return [y, TensorType(t1, four), TensorType(t2, four), TensorType(t1, four)]
+        if not len(q) == len(k) == len(v):
+            call.fail(f"Q, K and V have {len(q)}, {len(k)} and {len(v)} axes: all have as many")
+        batch = merged(call, merged(call, q[0], k[0], "batch of Q and K"), v[0], "batch of V")
+        if call.has(6):
+            valid = call.shape(6)
+            if valid is not None and len(valid) == 1:
+                merged(call, batch, valid[0], "batch of Q and entries of nonpad_kv_seqlen")
         if len(q) == 4:
             q_heads, q_length, size = q[1:]
-            kv_heads, length, _ = k[1:]
-            v_size = v[3]
+            kv_heads = merged(call, k[1], v[1], "heads of K and V")
+            length = merged(call, k[2], v[2], "lengths of K and V")
+            size, v_size = merged(call, size, k[3], "sizes of the heads of Q and K"), v[3]
         else:
             q_heads, kv_heads = call.attr("q_num_heads"), call.attr("kv_num_heads")
             q_length, size = q[1], _share(call, q[2], q_heads, "Q")
-            length = k[1]
-            _share(call, k[2], kv_heads, "K")
+            length = merged(call, k[1], v[1], "lengths of K and V")
+            size = merged(call, size, _share(call, k[2], kv_heads, "K"), "head sizes of Q and K")
             v_size = _share(call, v[2], kv_heads, "V")
         _check_groups(call, q_heads, kv_heads)
         past = call.shape(4) if call.has(4) else None
         total: Size = length
         if call.has(4):
             total = None if past is None or past[2] is None or length is None else past[2] + length
-        y: Shape = (batch, q_heads, q_length, v_size)
+        shape: Shape = (batch, q_heads, q_length, v_size)
         if len(q) == 3:
-            y = (batch, q_length, None if v_size is None else call.attr("q_num_heads") * v_size)
-        t1, t2 = call.dtype(0), call.dtype(2)
+            shape = (batch, q_length, None if v_size is None else call.attr("q_num_heads") * v_size)
         return [
-            TensorType(t1, y),
+            TensorType(t1, shape),
             TensorType(t1, (batch, kv_heads, total, size)),
             TensorType(t2, (batch, kv_heads, total, v_size)),
             TensorType(t1, (batch, q_heads, q_length, total)),

@@ -214,6 +214,15 @@ def check_rank(call: Call, index: int, low: int, high: int | None = None) -> Non
         call.fail(f"{name} has {len(shape)} axes, {span} are needed")
 
 
+def check_single(call: Call, index: int) -> None:
+    """Input `index`, where given, holds one number: a scalar, or in many files a vector of it."""
+    shape = call.shape(index) if call.has(index) else None
+    if shape is None or all(not isinstance(d, int) or d == 1 for d in shape):
+        return
+    name = call.op.schema.formal_input(index).name
+    call.fail(f"{name} has the shape {list(shape)}, but one number is needed")
+
+
 def bad(message: str) -> BadAttribute:
     return BadAttribute(message)
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from neuralsym.core.op import Call
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.ops.base import Generator, Window, check_choice, check_range, check_rank
+from neuralsym.ops.base import (
+    Generator,
+    Window,
+    check_choice,
+    check_range,
+    check_rank,
+    check_single,
+)
 from neuralsym.ops.shapes import merged
 
 _LARGEST_GRID = 2**24
@@ -54,6 +61,8 @@ class NonMaxSuppression(Window):
         if boxes is not None and scores is not None:
             merged(call, boxes[0], scores[0], "batch of boxes and scores")
             merged(call, boxes[1], scores[2], "a score for each box: axis 2 of scores")
+        for i in range(2, 5):
+            check_single(call, i)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:

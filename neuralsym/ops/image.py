@@ -49,6 +49,9 @@ class Resize(Movement):
         for name, choices in _CHOICES.items():
             if name in call.attrs:
                 check_choice(call, name, choices)
+        for i in (2, 3):
+            if call.has(i):
+                check_rank(call, i, 0, 1)
         by_scales = call.has(2) and length(call, 2) != 0
         by_sizes = call.has(3) and length(call, 3) != 0
         if by_scales and by_sizes:

@@ -205,6 +205,7 @@ class SpaceToDepth(Movement):
     def check(cls, call: Call) -> None:
         check_rank(call, 0, 4, 4)
         check_range(call, "blocksize", 1, 2**31)
+        check_choice(call, "mode", ("DCR", "CRD"))
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:

@@ -98,8 +98,9 @@ class Recurrent(Recurrence, abstract=True):
         check_choice(call, "direction", _DIRECTIONS)
         check_choice(call, "layout", (0, 1))
         check_range(call, "hidden_size", 1, 2**31)
-        for i in range(3):
-            check_rank(call, i, 3, 3)
+        for i, rank in enumerate((3, 3, 3, 2, 1, 3, 3, 2)):
+            if call.has(i):
+                check_rank(call, i, rank, rank)
         names = call.attrs.get("activations")
         if names and names != cls.schema.attributes["activations"].default:
             wanted = cls.functions * directions(call)

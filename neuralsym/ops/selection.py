@@ -13,7 +13,15 @@ from neuralsym.core.symbol import Node
 from neuralsym.core.types import Shape, Size, TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ExecutionError
-from neuralsym.ops.base import Movement, bad, check_axis, check_choice, check_rank, same_type
+from neuralsym.ops.base import (
+    Movement,
+    bad,
+    check_axis,
+    check_choice,
+    check_rank,
+    check_single,
+    same_type,
+)
 from neuralsym.ops.shapes import (
     axes_of,
     bounded,
@@ -199,6 +207,7 @@ class Trilu(Movement):
     def check(cls, call: Call) -> None:
         check_rank(call, 0, 2)
         check_choice(call, "upper", (0, 1))
+        check_single(call, 1)
 
     @classmethod
     def infer(cls, call: Call) -> Sequence[Type] | None:

@@ -160,6 +160,8 @@ class SplitToSequence(SequenceOp):
         sizes = np.asarray(values[1])
         if sizes.ndim == 0 and sizes < 1:
             _fail(node, f"pieces of {sizes} entries are asked for; 1 or more are needed")
+        if sizes.ndim == 1 and not len(sizes) and not whole:
+            return [[]]
         if sizes.ndim == 0:
             ends = np.arange(int(sizes), whole, int(sizes))
         elif (sizes < 0).any() or sizes.sum() != whole:

@@ -40,6 +40,8 @@ class DFT(Contraction):
         onesided, inverse = bool(call.attr("onesided")), bool(call.attr("inverse"))
         if onesided and length is not None:
             if inverse and not call.has(1):
+                if isinstance(length, int) and length < 2:
+                    call.fail(f"{length} frequencies, half of the transform, tell no signal")
                 length = 2 * (length - 1)
             elif not inverse:
                 length = length // 2 + 1

@@ -58,9 +58,9 @@ class RowNormalisation(Kernel):
         x, scale, bias = self.sides(step)
         y, *statistics = step.outputs
         shape = sizes.shape(x)
-        if 0 in shape:
-            return []
         rows, groups, parts, length = self.row(step, shape)
+        if rows == 0 or (0 in shape and not statistics):
+            return []
         text = NormaliseText(
             x.dtype,
             scale.dtype,
