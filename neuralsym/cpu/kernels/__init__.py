@@ -42,6 +42,8 @@ MODULES = (
     "recurrent",
     "ml",
     "quantize",
+    "int8_conv",
+    "int8_matmul",
     "complex",
     "attention_state",
     "signal",
