@@ -3,14 +3,17 @@
     activation(Conv(x, w) + b + residual)  ->  FusedConv(x, w, b, residual; activation)
     activation(A @ B * alpha + bias + z)   ->  FusedMatMul(A, B, bias, z; alpha, activation)
 
-From the product the chain of its only users is followed: a bias of stored numbers for the channels,
-one residual of the result's shape, then elementwise operators of that value and numbers.
+From the product the chain of its only users is followed: a factor, a bias of stored numbers for the
+channels or (of a MatMul) a mask that broadcasts, one residual of the result's shape, then
+elementwise operators of that value and numbers. Where a value has several users, those that end in
+one node are taken together: x * sigmoid(1.5 x) is one activation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -26,9 +29,11 @@ from neuralsym.errors import acting_for
 from neuralsym.ops.base import Elementwise
 from neuralsym.passes.derived import derived_weight
 from neuralsym.passes.fused import FusedConv, FusedMatMul
-from neuralsym.passes.numbers import number_of, simplified
+from neuralsym.passes.numbers import factor_of, number_of, rounded, simplified
 
 MOST_FUNCTIONS = 64
+MOST_NODES = 16
+"""So many nodes at most are looked at behind a value with several users."""
 
 
 def fuse_epilogues(graph: Graph) -> Graph:
@@ -38,19 +43,21 @@ def fuse_epilogues(graph: Graph) -> Graph:
     results = {*graph.outputs, *graph.updates.values()}
     chains: dict[Node, _Chain] = {}
     inside: set[Node] = set()
+    places = {node: i for i, node in enumerate(graph.nodes)}
     taken: set[Node] = set()  # a sum of two products belongs to one of them
     for node in graph.nodes:
         chain = _start(node)
         if chain is None:
             continue
         value = node.outputs[0]
-        while value not in results and len(users[value]) == 1:
-            user = users[value][0]
-            if user in taken or not chain.take(user, value):
+        while value not in results:
+            found = chain.follow(value, users, results, taken, places, graph.nodes)
+            if not found:
                 break
-            taken.add(user)
+            taken.update(found)
             inside.add(value.node)
-            value = user.outputs[0]
+            inside.update(found[:-1])
+            value = found[-1].outputs[0]
         if value is not node.outputs[0]:
             chains[value.node] = chain
     new: dict[Symbol, Symbol] = {}
@@ -76,7 +83,16 @@ def _start(node: Node) -> _Chain | None:
     shapes = [s.shape for s in (node.inputs[0], node.inputs[1], node.outputs[0]) if s is not None]
     if any(s is None or len(s) < 2 for s in shapes):
         return None
-    return _Chain(node)
+    return _Chain(node, alpha=float(node.attr("alpha")) if node.op_type == "Gemm" else 1.0)
+
+
+def _is_mask(other: Symbol, value: Symbol) -> bool:
+    """Whether it has a number for each column of a product, alike for some rows or matrices."""
+    shape, whole = other.shape, value.shape
+    if not shape or not whole or len(shape) > len(whole) or shape[-1] != whole[-1]:
+        return False
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return all(a in (1, b) for a, b in pairs)
 
 
 @dataclass
@@ -86,6 +102,9 @@ class _Chain:
     root: Node
     biases: list[Symbol] = field(default_factory=list)
     residual: Symbol | None = None
+    mask: Symbol | None = None
+    """A summand that is neither a row nor of the result's shape, but broadcasts to it."""
+    alpha: float = 1.0
     activation: Scalar = field(default_factory=lambda: argument(0))
 
     @property
@@ -93,40 +112,103 @@ class _Chain:
         """Whether no activation has been applied, so that sums still go into the product."""
         return self.activation == argument(0)
 
+    def follow(
+        self,
+        value: Symbol,
+        users: Mapping[Symbol, Sequence[Node]],
+        results: Container[Symbol],
+        taken: Container[Node],
+        places: Mapping[Node, int],
+        nodes_at: Sequence[Node],
+    ) -> list[Node]:
+        """Make what alone uses `value` part of the chain; its nodes, the last one last."""
+        following = users[value]
+        if len(following) == 1:
+            (user,) = following
+            return [user] if user not in taken and self.take(user, value) else []
+        # What is computed of the value alone, until every use of that is inside: a swish, say.
+        inner: dict[Symbol, Scalar] = {value: self.activation}
+        heap = sorted(places[user] for user in following)
+        nodes: list[Node] = []
+        while heap and len(nodes) < MOST_NODES:
+            node = nodes_at[heappop(heap)]
+            expr = None if node in taken else self._applied(node, inner)
+            if expr is None or node.outputs[0].shape != value.shape:
+                return []
+            nodes.append(node)
+            result = node.outputs[0]
+            if not heap and result.type == value.type:
+                self.activation = expr
+                return nodes
+            if result in results:
+                return []
+            inner[result] = expr
+            for user in users[result]:
+                if places[user] not in heap:
+                    heappush(heap, places[user])
+        return []
+
     def take(self, user: Node, value: Symbol) -> bool:
         """Make `user`, which alone uses `value`, part of the chain; False where it cannot be."""
         if not issubclass(user.op, Elementwise) or len(user.outputs) != 1:
             return False
-        result = user.outputs[0]
-        if result.type != value.type:
+        if user.outputs[0].type != value.type:
             return False
         others = [s for s in user.inputs if s is not None and s is not value]
         is_sum = user.op_type in ("Add", "Sum") and self.plain and len(others) == 1
         if is_sum and self._take_sum(others[0], value):
             return True
-        numbers: dict[int, Scalar] = {}
-        for i, s in enumerate(user.inputs):
-            if s is value:
-                numbers[i] = self.activation
-            elif s is not None:
-                number = number_of(s)
-                if number is None:
-                    return False
-                numbers[i] = number
-        own = user.op.expression(user)
-        if not isinstance(own, Expr) or size(own) + size(self.activation) > MOST_FUNCTIONS:
+        if len(others) == 1 and self._take_factor(user, others[0], value):
+            return True
+        expr = self._applied(user, {value: self.activation})
+        if expr is None:
             return False
-        self.activation = substitute(own, numbers)
+        self.activation = expr
+        return True
+
+    def _applied(self, user: Node, inner: Mapping[Symbol, Scalar]) -> Expr | None:
+        """What a node computes of values whose expressions are known; None if of others too."""
+        if not issubclass(user.op, Elementwise) or len(user.outputs) != 1:
+            return None
+        operands: dict[int, Scalar] = {}
+        for i, s in enumerate(user.inputs):
+            if s is None:
+                continue
+            operand = inner[s] if s in inner else number_of(s)
+            if operand is None:
+                return None
+            operands[i] = operand
+        own = user.op.expression(user)
+        if not isinstance(own, Expr):
+            return None
+        made = substitute(own, operands)
+        return made if isinstance(made, Expr) and size(made) <= MOST_FUNCTIONS else None
+
+    def _take_factor(self, user: Node, other: Symbol, value: Symbol) -> bool:
+        """Take a number behind a product that nothing was added to as the product's factor."""
+        factor = factor_of(user, value)
+        free = self.plain and not self.biases and self.residual is None and self.mask is None
+        if factor is None or not free or self.root.op_type == "Conv" or self._bias() is not None:
+            return False
+        alpha = rounded(self.alpha * factor, value.dtype)
+        if alpha is None:
+            return False
+        self.alpha = alpha
         return True
 
     def _take_sum(self, other: Symbol, value: Symbol) -> bool:
         if other.dtype is not value.dtype:
             return False
-        if is_stored(other) and self._is_bias(other):
+        if self.mask is None and is_stored(other) and self._is_bias(other):
             self.biases.append(other)
             return True
-        if self.residual is None and other.shape == value.shape and other.tensor.is_known:
+        if self.residual is not None or self.mask is not None or not other.tensor.is_known:
+            return False
+        if other.shape == value.shape:
             self.residual = other
+            return True
+        if self.root.op_type == "MatMul" and not self.biases and _is_mask(other, value):
+            self.mask = other
             return True
         return False
 
@@ -179,11 +261,14 @@ class _Chain:
             attrs.update(
                 trans_a=self.root.attr("transA"),
                 trans_b=self.root.attr("transB"),
-                alpha=self.root.attr("alpha"),
+                alpha=self.alpha,
                 beta=beta,
             )
         else:
+            attrs["alpha"] = self.alpha
             bias = self._summed(None, 1.0)
+            if self.mask is not None:
+                bias = new.get(self.mask, self.mask)
         return apply(FusedMatMul, [*inputs[:2], bias, residual], attrs)[0]
 
     def _summed(self, bias: Symbol | None, factor: float) -> Symbol | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import struct
 
 from neuralsym.core.leaves import is_stored, stored
 from neuralsym.core.scalar import Expr, Number, Scalar
-from neuralsym.core.symbol import Symbol
+from neuralsym.core.symbol import Node, Symbol
 from neuralsym.dtypes import NumberType
 
 _LITERAL = {
@@ -36,6 +37,36 @@ def number_of(symbol: Symbol) -> Number | None:
         return None
     number: Number = make(tensor.value.reshape(()).item())
     return number
+
+
+MOST_SCALED = 2.0**20
+"""A factor up to this size, or down to its inverse, may be applied after a sum as before it."""
+
+
+def factor_of(node: Node, value: Symbol) -> float | None:
+    """What Mul or Div multiplies `value` with, if it is one number of moderate size and no more.
+
+    Division by other numbers than powers of two differs from it by a rounding.
+    """
+    if node.op_type not in ("Mul", "Div") or node.op.domain or not value.dtype.is_float:
+        return None
+    first, second = node.inputs
+    if first is None or second is None or node.outputs[0].type != value.type:
+        return None
+    other = second if first is value else first
+    number = number_of(other)
+    if number is None or (node.op_type == "Div" and other is first) or first is second:
+        return None
+    factor = abs(float(number))
+    if not 1 / MOST_SCALED <= factor <= MOST_SCALED:
+        return None
+    return float(number) if node.op_type == "Mul" else 1 / float(number)
+
+
+def rounded(factor: float, dtype: NumberType) -> float | None:
+    """A factor as a float32 attribute; None for float64 arithmetic that would notice it."""
+    made = struct.unpack("<f", struct.pack("<f", factor))[0]
+    return None if dtype is NumberType.FLOAT64 and made != factor else float(made)
 
 
 _NEUTRAL: dict[str, tuple[tuple[int, float], ...]] = {

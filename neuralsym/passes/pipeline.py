@@ -23,9 +23,9 @@ from neuralsym.passes.dead import drop_dead
 from neuralsym.passes.elementwise import fuse_elementwise
 from neuralsym.passes.epilogue import fuse_epilogues
 from neuralsym.passes.identity import DROP_IDENTITIES
+from neuralsym.passes.operands import fold_operands
 from neuralsym.passes.pad import FOLD_PADS
 from neuralsym.passes.sink import sink_transposes
-from neuralsym.passes.transposed import fold_transposes
 from neuralsym.rewrite.driver import Event, Trace, rewrite
 from neuralsym.rewrite.rule import Rule
 
@@ -77,7 +77,7 @@ SIMPLIFY = (
 )
 FUSE = (
     _plain("epilogue", fuse_epilogues),
-    _plain("transposed", fold_transposes),
+    _plain("operands", fold_operands),
     _plain("elementwise", fuse_elementwise),
 )
 

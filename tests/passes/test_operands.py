@@ -7,7 +7,7 @@ import pytest
 from pass_checks import assert_same, drawn, ops_of
 
 from neuralsym.passes.epilogue import fuse_epilogues
-from neuralsym.passes.transposed import fold_transposes
+from neuralsym.passes.operands import fold_operands
 
 HEAD = """
 input a: float32[N, 3, T, 4]
@@ -37,7 +37,7 @@ def test_swaps_of_the_last_two_axes_are_folded(
     body: str, left: str, rng: np.random.Generator
 ) -> None:
     graph = drawn(f"{HEAD}{body}\noutput y", rng)
-    made = fold_transposes(graph)
+    made = fold_operands(graph)
     assert ops_of(made) == ["FusedMatMul"]
     assert left in str(made)
     assert_same(graph, made, rng)
@@ -55,13 +55,13 @@ def test_swaps_of_the_last_two_axes_are_folded(
 )
 def test_others_stay(body: str, rng: np.random.Generator) -> None:
     graph = drawn(f"{HEAD}{body}\noutput y", rng)
-    assert fold_transposes(graph) is graph
+    assert fold_operands(graph) is graph
 
 
 def test_a_product_with_its_epilogue_takes_them_too(rng: np.random.Generator) -> None:
     body = "t = Transpose(b; perm=(0, 1, 3, 2))\np = MatMul(a, t)\ny = Relu(p)"
     graph = drawn(f"{HEAD}{body}\noutput y", rng)
-    made = fold_transposes(fuse_epilogues(graph))
+    made = fold_operands(fuse_epilogues(graph))
     assert ops_of(made) == ["FusedMatMul"]
     assert "trans_b=1" in str(made) and "max(x0, 0)" in str(made)
     assert_same(graph, made, rng)
@@ -70,6 +70,6 @@ def test_a_product_with_its_epilogue_takes_them_too(rng: np.random.Generator) ->
 def test_a_transpose_that_is_needed_itself_is_kept(rng: np.random.Generator) -> None:
     body = "t = Transpose(b; perm=(0, 1, 3, 2))\ny = MatMul(a, t)"
     graph = drawn(f"{HEAD}{body}\noutput y\noutput t", rng)
-    made = fold_transposes(graph)
+    made = fold_operands(graph)
     assert sorted(ops_of(made)) == ["FusedMatMul", "Transpose"]
     assert_same(graph, made, rng)
