@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,24 @@ def _solve(buffer: Buffer, shape: tuple[int, ...], names: dict[str, int]) -> Non
         step = evaluate_dim(dim, {**names, free[0]: 1}) - low
         if step > 0 and size >= low and (size - low) % step == 0:
             names[free[0]] = (size - low) // step
+
+
+def shown_names(shapes: Iterable[Iterable[object]]) -> set[str]:
+    """The names that values of such shapes tell: those alone in a dimension, or like N in 4*N + 2.
+
+    `x//4` does not tell x.
+    """
+    dims = [d for shape in shapes for d in shape if isinstance(d, Dim)]
+    found = {str(d) for d in dims if is_plain_name(d)}
+    for dim in dims:
+        free = dim.names - found
+        if len(free) == 1:
+            (name,) = free
+            others = dict.fromkeys(dim.names, 1)
+            low, high = (evaluate_dim(dim, {**others, name: n}) for n in (0, 1))
+            if high > low:
+                found.add(name)
+    return found
 
 
 def tensor_inputs(program: Program) -> dict[str, Buffer]:

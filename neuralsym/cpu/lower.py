@@ -19,7 +19,7 @@ from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import TensorType, Type
 from neuralsym.cpu.agreement import relies_on_sizes
 from neuralsym.cpu.defer import Deferred
-from neuralsym.cpu.feeds import dimension_names
+from neuralsym.cpu.feeds import dimension_names, shown_names
 from neuralsym.cpu.layout import assign_layouts
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.machine import Target
@@ -151,7 +151,8 @@ def name_unknown_sizes(graph: Graph) -> dict[Symbol, Symbol]:
     then planned like any other symbolic shape.
     """
     new: dict[Symbol, Symbol] = {}
-    bound = input_names(graph, new)
+    given = [s.tensor.shape for s in graph.inputs if _tells_sizes(s.type)]
+    bound = shown_names(shape for shape in given if shape is not None)
     for node in graph.nodes:
         inputs = tuple(None if s is None else new.get(s, s) for s in node.inputs)
         made = node
@@ -161,7 +162,8 @@ def name_unknown_sizes(graph: Graph) -> dict[Symbol, Symbol]:
             except OpError:
                 made = node  # its declared type stands; the run checks what comes
         name = graph.names[node]
-        types = tuple(_named(s.type, f"{name}:{s.index}", bound) for s in made.outputs)
+        fed = made.op is Variable
+        types = tuple(_named(s.type, f"{name}:{s.index}", bound, fed) for s in made.outputs)
         if any(a is not b.type for a, b in zip(types, made.outputs, strict=True)):
             known = tuple(s.known for s in made.outputs)
             made = Node(made.op, inputs, made.attrs, types, known=known, where=node.where)
@@ -180,11 +182,12 @@ def _tells_sizes(type_: Type) -> bool:
     return isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING
 
 
-def _named(type_: Type, where: str, bound: set[str]) -> Type:
+def _named(type_: Type, where: str, bound: set[str], fed: bool) -> Type:
+    """The type with names for sizes that nothing tells before; inputs share those of one form."""
     if not isinstance(type_, TensorType) or type_.shape is None:
         return type_
     shape = tuple(
-        Dim.name(f"?{where}.{i}")
+        Dim.name(f"?{d}" if fed and d is not None else f"?{where}.{i}")
         if d is None or (isinstance(d, Dim) and not d.names <= bound and not is_plain_name(d))
         else d
         for i, d in enumerate(type_.shape)
