@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,11 +167,12 @@ def measure(
 ) -> Measurement:
     """Time a network, and the same model in other runtimes (`against`, names of PEERS).
 
-    threads: for each side, all pinned to the same processors. batch: as for `batch_feed`. feed: random values from `seed` if None. model: the file
-    that the peers open; what `Network.save` would write otherwise. clock: "cpu" (of the process;
-    the default for one thread) or "wall" (for several). rounds: how many, or as many as fit into
-    `seconds` of all sides together. spinning: let the workers of onnxruntime spin when they have
-    nothing to do, which is its default, but takes the cores from the side that is being timed.
+    threads: for each side, all pinned to the same processors. batch: as for `batch_feed`. feed:
+    random values from `seed` if None. model: the file that the peers open; what `Network.save`
+    would write otherwise. clock: "cpu" (of the process; the default for one thread) or "wall" (for
+    several). rounds: how many, or as many as fit into `seconds` of all sides together. spinning:
+    let the workers of onnxruntime spin when they have nothing to do, which is its default, but
+    takes the cores from the side that is being timed.
     progress: as for `Network.compile`.
 
     The network is compiled anew with these options and stays so. Raises BadAttribute for a peer
@@ -342,8 +343,9 @@ def pinned(threads: int) -> Iterator[tuple[int, ...]]:
     """Hold every thread of the process to `threads` processors; gives their numbers.
 
     Those are of different cores as far as there are as many. Threads that start within inherit
-    it, and keep it after the end. BadAttribute if the process may not use so many. Where the
-    system knows no affinity nothing is pinned and the result is empty.
+    it; at the end each thread has what it had, those started within what the caller had.
+    BadAttribute if the process may not use so many. Where the system knows no affinity nothing is
+    pinned and the result is empty.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield ()
@@ -354,24 +356,25 @@ def pinned(threads: int) -> Iterator[tuple[int, ...]]:
             f"{threads} threads cannot be pinned: this process may use {len(before)} processors"
         )
     chosen = _spread_out(before)[:threads]
-    old = _pin(chosen)
+    old = _pin(lambda thread: chosen)
     try:
         yield tuple(chosen)
     finally:
-        _pin(before, old)
+        _pin(lambda thread: old.get(thread, before))
 
 
-def _pin(cpus: Iterator[int] | Sequence[int] | set[int], only: set[int] | None = None) -> set[int]:
-    """Pin the threads of the process (those in `only`, where given); gives their numbers."""
+def _pin(cpus: Callable[[int], Iterable[int]]) -> dict[int, set[int]]:
+    """Pin each thread of the process to the processors told for it; gives those that it had."""
     tasks = Path("/proc/self/task")
-    ids = {int(entry.name) for entry in tasks.iterdir()} if tasks.exists() else {0}
-    pinned_ids = ids if only is None else ids & only | {0}
-    for thread in pinned_ids:
+    threads = [int(entry.name) for entry in tasks.iterdir()] if tasks.exists() else [0]
+    old: dict[int, set[int]] = {}
+    for thread in threads:
         try:
-            os.sched_setaffinity(thread, cpus)
+            old[thread] = os.sched_getaffinity(thread)
+            os.sched_setaffinity(thread, cpus(thread))
         except ProcessLookupError:
             continue  # it has ended in the meantime
-    return pinned_ids
+    return old
 
 
 def _spread_out(cpus: set[int]) -> list[int]:

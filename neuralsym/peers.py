@@ -67,7 +67,9 @@ def open_peer(
         spinning,
     )
     try:
-        return PEERS[name](job)
+        peer = PEERS[name](job)
+        peer.run(feed)  # some refuse a model no earlier
+        return peer
     except ImportError:
         raise BadAttribute(
             f"{name} is not installed: `pip install {name}`, or measure without it"

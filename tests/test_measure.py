@@ -7,7 +7,9 @@ import os
 import sys
 import threading
 import xml.etree.ElementTree as ElementTree
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -118,6 +120,19 @@ def test_all_threads_are_pinned_and_set_free_again() -> None:
     thread.join()
     assert seen == [before]
     assert os.sched_getaffinity(0) == before
+
+
+@needs_affinity
+def test_a_thread_that_starts_while_pinned_is_free_afterwards() -> None:
+    before = os.sched_getaffinity(0)
+    done = threading.Event()
+    seen: list[set[int]] = []
+    thread = threading.Thread(target=lambda: (done.wait(), seen.append(os.sched_getaffinity(0))))
+    with pinned(1):
+        thread.start()
+    done.set()
+    thread.join()
+    assert seen == [before]
 
 
 @needs_affinity
@@ -248,6 +263,9 @@ def test_the_batch_is_the_free_first_axis() -> None:
     assert batch_feed(fixed, 2)["input"].shape == (2, 16)
     with pytest.raises(BadAttribute, match="takes no batch of 3"):
         batch_feed(fixed, 3)
+    x = ops.variable("x", (7, "N", 2))
+    steps_first = Network(Graph({"y": x + 1}))
+    assert batch_feed(steps_first, 3)["x"].shape == (7, 3, 2)
 
 
 def test_measuring_against_onnxruntime() -> None:
@@ -366,3 +384,57 @@ def test_profile_prints_draws_and_writes(
 def test_profile_shows_the_longest(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(file), "--runs", "2", "--top", "1"]) == 0
     assert "the 1 longest of 2" in capsys.readouterr().out
+
+
+# -- the table -----------------------------------------------------------------------------
+@pytest.fixture
+def bench_table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script that makes the table of the README."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "benchmarks"))
+    return import_module("bench_table")
+
+
+def test_the_table_has_rows_and_survives_those_that_fail(
+    bench_table: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {"resnet50", "mlp, in the cell", "lstm, batch 8"} <= {r.name for r in bench_table.rows()}
+    missing = bench_table.Row("no | such row", 1.0, lambda seconds: None)
+    found = bench_table.results_of(missing, 1, 0.1)
+    assert "StopIteration" in found
+    assert bench_table.line(missing, found).endswith("failed: StopIteration |")
+
+
+def test_a_line_shows_the_median_ratio_with_its_range(bench_table: ModuleType) -> None:
+    row = bench_table.Row("some", 1.5, lambda seconds: None)
+    made = [bench_table.Result(1.0, r, r, "ms", "onnxruntime", "a note") for r in (1.2, 1.7, 1.6)]
+    text = bench_table.line(row, made)
+    assert text == (
+        "| some | 1 ms | 1.6 ms onnxruntime | **1.60 (1.20 to 1.70)** | 1.50 | a note |"
+    )
+    assert "1.50 below" in bench_table.line(row, made[:1])
+
+
+def test_a_row_is_measured_in_a_process_of_its_own(bench_table: ModuleType) -> None:
+    pytest.importorskip("onnxruntime")
+    row = next(r for r in bench_table.rows() if r.name == "784x10, in the cell")
+    (result,) = bench_table.results_of(row, 1, 0.1)
+    assert result.unit == "ns"
+    assert result.ratio == pytest.approx(result.theirs / result.ours)
+
+
+def test_the_table_is_put_between_the_marks(bench_table: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    begin, end = bench_table.MARKS
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    for _ in range(2):
+        bench_table.put_into(page, ["| new |"])
+        assert page.read_text() == f"before\n{begin}\n\n| new |\n\n{end}\nafter\n"
+    page.write_text("no marks")
+    with pytest.raises(SystemExit, match="lacks"):
+        bench_table.put_into(page, [])
+
+
+def test_the_readme_has_a_place_for_the_table(bench_table: ModuleType) -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    begin, end = (text.index(mark) for mark in bench_table.MARKS)
+    assert begin < end

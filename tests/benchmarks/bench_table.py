@@ -32,6 +32,7 @@ import numpy as np
 from bench_models import build
 from bench_start import starts
 
+import neuralsym
 from neuralsym import Network, load, zoo
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
@@ -253,11 +254,19 @@ def run_row(name: str, seconds: float) -> None:
 def results_of(row: Row, runs: int, seconds: float) -> list[Result] | str:
     """The results of the runs, or why there are none."""
     command = [sys.executable, __file__, "--row", row.name, "--seconds", str(seconds)]
+    # The package that this process has found, installed or not.
+    paths = [str(Path(neuralsym.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     found: list[Result] = []
     for _ in range(runs):
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=ROW_TIMEOUT, check=False
+                command,
+                capture_output=True,
+                text=True,
+                timeout=ROW_TIMEOUT,
+                check=False,
+                env=environment,
             )
         except subprocess.TimeoutExpired:
             return f"no answer within {ROW_TIMEOUT} s"
@@ -292,12 +301,12 @@ def head(runs: int, seconds: float) -> list[str]:
     """On what and how: the lines before the table."""
     target = Target.of()
     peak = measured_peak(target, Store.of(Options().cache_dir)) / 1e9
-    names = ("neuralsym", "onnxruntime", "openvino", "numpy", "llvmlite")
+    names = ("onnxruntime", "openvino", "numpy", "llvmlite")
     versions = ", ".join(f"{name} {_version(name)}" for name in names)
     return [
         f"{_processor()} ({os.cpu_count()} processors, LLVM's {target.cpu}, vectors of "
         f"{8 * target.vector_bytes} bits; {peak:.0f} GFLOP/s a core at best), "
-        f"Python {platform.python_version()}, {versions}.",
+        f"Python {platform.python_version()}, neuralsym {neuralsym.__version__}, {versions}.",
         f"One thread and batch 1 where nothing else is said; {runs} interleaved runs of "
         f"{seconds:g} s a line, medians of each; a ratio over 1 says that neuralsym is better.",
         "",
@@ -329,7 +338,7 @@ def put_into(page: Path, lines: Sequence[str]) -> None:
     _, end, after = rest.partition(MARKS[1])
     if not begin or not end:
         raise SystemExit(f"{page} lacks the lines {MARKS[0]} and {MARKS[1]}")
-    page.write_text("\n".join([before + begin, *lines, end + after]), encoding="utf-8")
+    page.write_text("\n".join([before + begin, "", *lines, "", end + after]), encoding="utf-8")
 
 
 def main() -> int:
