@@ -25,6 +25,7 @@ from neuralsym.passes.epilogue import fuse_epilogues
 from neuralsym.passes.identity import DROP_IDENTITIES
 from neuralsym.passes.operands import fold_operands
 from neuralsym.passes.pad import FOLD_PADS
+from neuralsym.passes.quantised import make_integer
 from neuralsym.passes.sink import sink_transposes
 from neuralsym.rewrite.driver import Event, Trace, rewrite
 from neuralsym.rewrite.rule import Rule
@@ -82,10 +83,11 @@ FUSE = (
 )
 
 O0: tuple[Pass, ...] = ()
-OWN_WEIGHTS = (_plain("own_weights", own_weights),)
+# Quantised graphs first: folding constants would make real numbers of their weights.
+FIRST = (_plain("own_weights", own_weights), _plain("quantised", make_integer))
 
 O1: tuple[Pass, ...] = SIMPLIFY
-O2: tuple[Pass, ...] = OWN_WEIGHTS + SIMPLIFY + FUSE
+O2: tuple[Pass, ...] = FIRST + SIMPLIFY + FUSE
 
 
 def optimise(
@@ -130,7 +132,7 @@ def optimise(
         return graph
 
     if level == 2:
-        graph = run(graph, OWN_WEIGHTS)
+        graph = run(graph, FIRST)
     for _ in range(MOST_ROUNDS):
         if trace is not None:
             trace.refused.clear()  # what still stands is told by the last round

@@ -107,7 +107,7 @@ class IntegerConv(Op):
         ]
         attrs = {k: v for k, v in node.attrs.items() if k in CONV}
         types = (TensorType(NumberType.FLOAT64, node.outputs[0].tensor.shape),)
-        (sums,) = evaluate(Node(find_op("Conv"), node.inputs[:2], attrs, types), sides)
+        sums = np.asarray(evaluate(Node(find_op("Conv"), node.inputs[:2], attrs, types), sides)[0])
         shape = (-1, *(1,) * (sums.ndim - 2))
         return [finished(node, sums, np.reshape(scales, shape), values[3:], shape)]
 

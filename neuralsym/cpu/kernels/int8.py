@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from neuralsym.cpu.emit import Code, array_kernel
 from neuralsym.cpu.kernels.geometry import registers
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.program import Buffer, Operand, Role, Row, Step
+from neuralsym.cpu.program import Buffer, Operand, Role, Row, Step, Word
 from neuralsym.cpu.templates.int8_dot import dot_of
 from neuralsym.cpu.templates.int8_form import Int8Text
 from neuralsym.cpu.templates.int8_plan import (
@@ -192,7 +192,7 @@ def int8_code(text: Int8Text, x86: bool, name: str) -> Code:
 def corrected_bias(
     step: Step, given: Given, plan: Int8Plan, weights: Array
 ) -> tuple[Buffer, list[Row]]:
-    """Biases and scales as the kernel reads them, and the row that makes them in the run, if any."""
+    """Biases and scales as the kernel reads them, and the row that makes them in the run."""
     key = f"bias{plan.lanes}"
 
     def make() -> Array:
@@ -208,7 +208,7 @@ def corrected_bias(
     sums = step.pack("sums", lambda: pack_bias_and_scales(weight_sums(weights), None, plan))
     scratch = step.scratch["bias"].buffer
     count = 2 * plan.lanes
-    words = [
+    words: list[Word] = [
         *(Operand(packed), count, Operand(sums), count),
         *(Operand(given.x_zero), 1, Operand(scratch), count),
     ]

@@ -99,9 +99,7 @@ class Int8Conv(Kernel):
         beside = plane(found.z, sizes) if found.z is not None else None
         weights = _Weights(step, found, shape)
         machine = machine_of(self.target, weights.narrow)
-        plan = plan_int8_conv(
-            shape, source, target, beside, found.output, machine, flip=found.flip
-        )
+        plan = plan_int8_conv(shape, source, target, beside, found.output, machine, flip=found.flip)
         groups = super_groups(shape, machine.width, source.lanes)
         packed = step.pack(f"weights{plan.vectors}", lambda: weights.packed(plan, groups))
         bias, rows = corrected_bias(step, found, plan, weights.array)

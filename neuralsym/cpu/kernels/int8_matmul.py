@@ -23,7 +23,7 @@ from neuralsym.cpu.kernels.int8 import (
     need_bias,
 )
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.program import Operand, Row, Sizes, Step
+from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
 from neuralsym.cpu.templates.int8_form import QUAD
 from neuralsym.cpu.templates.int8_plan import (
     Addresses,
@@ -94,7 +94,7 @@ class Int8Matmul(Kernel):
         a = Operand(found.x)
         if inner % QUAD:
             a = Operand(step.scratch["rows"].buffer)
-            words = [Operand(found.x), count, inner, a, count, _whole(inner)]
+            words: list[Word] = [Operand(found.x), count, inner, a, count, _whole(inner)]
             rows.append(Row(_longer_code(), words))
         geometry = matmul_geometry(plan, count, _whole(inner))
         at = Addresses(a, Operand(packed), Operand(bias), Operand(y))

@@ -102,8 +102,6 @@ class Dots:
         for first in (0, 1):
             lanes = ", ".join(f"i32 {2 * i + first}" for i in range(width))
             halves.append(
-                f.value(
-                    f"shufflevector {wide} {product}, {wide} poison, <{width} x i32> <{lanes}>"
-                )
+                f.value(f"shufflevector {wide} {product}, {wide} poison, <{width} x i32> <{lanes}>")
             )
         return f.value(f"add {self.text.sums} {halves[0]}, {halves[1]}")

@@ -15,8 +15,8 @@ strides are in bytes, every activation address is that of its first inner pixel.
 | TAPS | table [taps]: offset of the tap from the tile's first input |
 | BATCH, TILE_COUNT, BLOCK_COUNT, TAP_COUNT, INPUT_BLOCKS | lengths of the loops |
 | OUTPUT_CHANNELS | true channel count |
-| *_BATCH, *_BLOCK, *_ROW of INPUT, OUTPUT, RESIDUAL | strides of batch entry, block (of a row-major |
-| | output: of a vector), and row of a tile with several |
+| *_BATCH, *_BLOCK, *_ROW of INPUT, OUTPUT, RESIDUAL | strides of batch entry, block (of a |
+| | row-major output: of a vector), and row of a tile with several |
 | SCALES | bytes from the biases to the scales, which lie behind them |
 | LOW, HIGH, OFFSET | bounds of the scaled sums (float32), what makes integers of them (int32) |
 | KEEP, OTHER, OTHER_ZERO | factors of the result and of the residual, and its zero (float32) |

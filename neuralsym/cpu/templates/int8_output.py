@@ -58,9 +58,7 @@ class Results:
     def _scaled(self, f: Function, sums: list[str]) -> list[str]:
         kind, scales = self.text.reals, self._scales(f)
         real = [f.value(f"sitofp {self.text.sums} {s} to {kind}") for s in sums]
-        return [
-            f.value(f"fmul {kind} {v}, {scales[i % self.vectors]}") for i, v in enumerate(real)
-        ]
+        return [f.value(f"fmul {kind} {v}, {scales[i % self.vectors]}") for i, v in enumerate(real)]
 
     def _scales(self, f: Function) -> list[str]:
         first = f.at("%bias", f.word(Int8Word.SCALES))

@@ -300,7 +300,7 @@ def pack_bias_and_scales(bias: Array | None, scales: Array | None, plan: Int8Pla
 
 def weight_sums(weights: Array) -> Array:
     """The sum of each output's weights, by which an offset of all inputs counts, int64."""
-    return np.asarray(weights, np.int64).reshape(len(weights), -1).sum(1)
+    return np.asarray(np.asarray(weights, np.int64).reshape(len(weights), -1).sum(1))
 
 
 # -- descriptor --------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Integer convolutions and matrix products as one kernel of the kernel ABI (see `int8_form`).
 
-    for each block of output channels, batch entry, tile of pixels:
-        sums[pixels][vectors] = bias
-        for each input block, tap:  for each quad of its channels:
-            sums += dot(broadcast(input[pixel * step + tap]), weights[vectors])
-        output[pixels][vectors] = finish(sums)
+for each block of output channels, batch entry, tile of pixels:
+    sums[pixels][vectors] = bias
+    for each input block, tap:  for each quad of its channels:
+        sums += dot(broadcast(input[pixel * step + tap]), weights[vectors])
+    output[pixels][vectors] = finish(sums)
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Tile:
         with f.loop(count, *((text.sums, s) for s in sums)) as loop:
             at = f.at("%weights", f.mul(loop.index, text.weight_vector))
             weight = f.load(text.sums, at)
-            after = []
+            after: list[str] = []
             for base in self._bases(f, "%input", taps, loop.index):
                 for column in range(out.columns):
                     value = self.dots.single(f, f.at(base, column * text.step))
@@ -217,7 +217,8 @@ class _Walker:
         entry = row_of(f, f.operand(Int8Word.TILES), index, TILE_COLUMNS, 4)
         strides = (Int8Word.INPUT_BATCH, Int8Word.OUTPUT_BATCH, Int8Word.RESIDUAL_BATCH)
         offsets = [
-            f.add(offset, f.mul(batch, f.word(w))) for offset, w in zip(entry, strides, strict=False)
+            f.add(offset, f.mul(batch, f.word(w)))
+            for offset, w in zip(entry, strides, strict=False)
         ]
         return [*offsets, entry[3]]
 
