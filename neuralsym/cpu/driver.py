@@ -11,17 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.cpu.crew import rouse_code, run_team_code, serve_code
 from neuralsym.cpu.emit import compile_all
-from neuralsym.cpu.interpreter import (
-    ROW_WORDS,
-    SERIAL,
-    bound_code,
-    driver_code,
-    pack_failure,
-    serve_code,
-    sync_words,
-    team_code,
-)
+from neuralsym.cpu.interpreter import ROW_WORDS, SERIAL, bound_code, driver_code, pack_failure
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.store import Store
 
@@ -36,19 +28,24 @@ __all__ = [
     "host_callback",
     "make_table",
     "pack_failure",
-    "sync_words",
     "take_exception",
     "unpack_failure",
 ]
 
 _POINTER, _LONG, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 Kernel = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _INT, _INT)
-_Run = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _LONG, _INT, _INT, _POINTER)
-_RunProfiled = ctypes.CFUNCTYPE(
-    _LONG, _POINTER, _POINTER, _LONG, _LONG, _INT, _INT, _POINTER, _POINTER
-)
-_RunTeam = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _POINTER, _INT, _POINTER)
-_Serve = ctypes.CFUNCTYPE(_LONG, _POINTER, _INT)
+_Run = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _LONG)
+_RunProfiled = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _LONG, _POINTER)
+_RunTeam = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
+_Serve = ctypes.CFUNCTYPE(_LONG, _POINTER, _LONG)
+
+
+class TeamCalls(NamedTuple):
+    """What a Team calls: see the codes of `crew`."""
+
+    run: Any
+    serve: Any
+    rouse: Any
 
 
 class Failure(NamedTuple):
@@ -73,30 +70,18 @@ class Driver:
     target: Target
     store: Store
 
-    def run(
-        self,
-        frame: int,
-        table: int,
-        count: int,
-        *,
-        first: int = 0,
-        worker: int = 0,
-        workers: int = 1,
-        sync: int = 0,
-        times: int = 0,
-    ) -> int:
-        """Run `count` rows from `first`; 0 or what `unpack_failure` explains.
+    def run(self, frame: int, table: int, count: int, *, first: int = 0, times: int = 0) -> int:
+        """Run `count` rows from `first` in this thread; 0 or what `unpack_failure` explains.
 
-        With several workers all of them call this, with a common `sync` (`sync_words` zeros at
-        first); `threads.Team` does so. `times`, an array of an int64 for each row of the table,
-        makes it a timed run, which adds the nanoseconds that each row took.
+        `times`, an array of an int64 for each row of the table, makes it a timed run, which adds
+        the nanoseconds that each row took.
         """
         if times:
-            return int(self.timed(frame, table, first, count, worker, workers, sync or None, times))
-        return int(self.plain(frame, table, first, count, worker, workers, sync or None))
+            return int(self.timed(frame, table, first, count, times))
+        return int(self.plain(frame, table, first, count))
 
     def bind(self, frame: int, table: int, count: int) -> Callable[[], int]:
-        """`run(frame, table, count)` on one worker, with as little as possible left to do."""
+        """`run(frame, table, count)` with as little as possible left to do."""
         words = aligned_words(4)
         words[:] = address_of(self.plain), frame, table, count
         bound = partial(self._bound, ctypes.c_void_p(words.ctypes.data))
@@ -105,13 +90,12 @@ class Driver:
 
     @cached_property
     def plain(self) -> Any:
-        (address,) = compile_all([driver_code(self.target)], self.target, self.store).values()
+        (address,) = compile_all([driver_code()], self.target, self.store).values()
         return _Run(address)
 
     @cached_property
     def timed(self) -> Any:
-        code = driver_code(self.target, profile=True)
-        (address,) = compile_all([code], self.target, self.store).values()
+        (address,) = compile_all([driver_code(True)], self.target, self.store).values()
         return _RunProfiled(address)
 
     @cached_property
@@ -120,12 +104,11 @@ class Driver:
         return ctypes.CFUNCTYPE(_LONG, _POINTER)(address)
 
     @cached_property
-    def team_calls(self) -> tuple[Any, Any]:
-        """`run_team` and `serve` of interpreter.py, for a Team."""
-        codes = (team_code(self.target), serve_code(self.target))
+    def team_calls(self) -> TeamCalls:
+        codes = (run_team_code(self.target), serve_code(self.target), rouse_code(self.target))
         made = compile_all(codes, self.target, self.store)
-        team, serve = (made[code.key(self.target)] for code in codes)
-        return _RunTeam(team), _Serve(serve)
+        run, serve, rouse = (made[code.key(self.target)] for code in codes)
+        return TeamCalls(_RunTeam(run), _Serve(serve), _Serve(rouse))
 
 
 def make_table(rows: int) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""The threads that run a program together.
+"""The threads that run programs together.
 
-A Team's threads stay in compiled code without the GIL: they do a job, watch for the next for some
-microseconds, then sleep on a semaphore until the next run wakes them.
+A Team's threads stay in compiled code without the GIL: they do shares of the rows that callers lay
+out (`crew`), watch for more for some microseconds, then sleep until they are wanted.
 """
 
 from __future__ import annotations
@@ -12,13 +12,26 @@ import os
 import sys
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.driver import Driver, address_of, aligned_words
-from neuralsym.cpu.interpreter import JOB, JOB_WORDS, SEMAPHORE_BYTES, SEMAPHORES, sync_words
+from neuralsym.cpu.crew import (
+    BED,
+    CALM,
+    HOME,
+    MEMBERS,
+    PREFERS,
+    SERVES,
+    SLEEPERS,
+    WORKER_BYTES,
+    WORKERS,
+    berth_words,
+    team_words,
+)
+from neuralsym.cpu.driver import Driver, aligned_words
 from neuralsym.cpu.quota import default_threads
 from neuralsym.errors import BadAttribute
 
@@ -26,13 +39,41 @@ log = logging.getLogger("neuralsym")
 
 __all__ = ["Team", "default_threads", "shared_team"]
 
+Words = NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class _Berth:
+    """Where a caller lays out the rows of its run, and whose it is."""
+
+    words: Words
+    address: int
+    thread: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Crew:
+    """The threads that a team has started, and the memory that these look at."""
+
+    words: Words
+    berths: list[_Berth]
+    threads: list[threading.Thread]
+
+    @property
+    def address(self) -> int:
+        return int(self.words.ctypes.data)
+
+    def of(self, worker: int, what: int) -> int:
+        """The index of a word of a worker."""
+        return (WORKERS + worker * WORKER_BYTES + what) // 8
+
 
 class Team:
-    """`workers` threads, one of them the caller's, that run the same table together.
+    """`workers` threads, one of them the caller's, that run a table together.
 
     The others start at the first run and live until `close` or the end of the process. A forked
-    child starts its own. Only one run at a time has the team; a caller that finds it busy, or is
-    itself inside such a run, runs alone on its own thread.
+    child starts its own. Several callers at once divide the workers among themselves, each at
+    least by its own thread; a caller that is itself inside a run has the workers of that.
     """
 
     def __init__(self, workers: int, driver: Driver) -> None:
@@ -40,10 +81,12 @@ class Team:
             raise BadAttribute(f"a team has at least 1 worker, not {workers}")
         self.workers = workers
         self.driver = driver
-        self._address = 0
-        self._threads: list[threading.Thread] = []
+        self._crew: _Crew | None = None
+        self._free: list[_Berth] = []
+        self._running: list[_Berth] = []
+        self._divided: list[_Berth] = []
         self._dismiss: Any = None
-        self._busy = threading.Lock()
+        self._lock = threading.Lock()
         _teams.add(self)
 
     def run(self, frame: int, table: int, count: int, times: int = 0) -> int:
@@ -51,72 +94,125 @@ class Team:
 
         times: as for `Driver.run`.
         """
-        if self.workers == 1 or not self._busy.acquire(blocking=False):
+        if self.workers == 1:
             return self.driver.run(frame, table, count, times=times)
+        berth = None
         try:
-            if self._threads or self._start():
-                call = self.driver.team_calls[0]
-                return int(call(frame, table, count, times or None, self.workers, self._address))
+            with self._lock:
+                crew = self._crew or self._start()
+                berth = self._free.pop() if self._free else self._new_berth(crew)
+                berth.thread = threading.get_ident()
+                self._running.append(berth)
+                if len(self._running) > 1 or self._divided != self._running:
+                    self._divide(crew)
+            run = self.driver.team_calls.run
+            return int(run(frame, table, count, times or None, berth.address, crew.address))
         finally:
-            self._busy.release()
-        return self.driver.run(frame, table, count, times=times)
+            if berth is not None:
+                self._leave(berth, crew)
 
     def close(self) -> None:
-        """End the threads; a later run starts them again."""
-        with self._busy:
-            if self._threads:
-                self._dismiss()
-                for thread in self._threads:
-                    thread.join()
-                self._threads = []
+        """End the threads once no run needs them; a later run starts them again."""
+        with self._lock:
+            crew, self._crew = self._crew, None
+            self._free, self._running, self._divided = [], [], []
+        if crew is not None:
+            self._dismiss()
+            for thread in crew.threads:
+                thread.join()
 
     def forget_threads(self) -> None:
         """In a forked child: it has none of the threads, and none who would free the lock."""
-        self._threads = []
-        self._busy = threading.Lock()
+        if self._dismiss is not None:
+            self._dismiss.detach()
+        self._crew = None
+        self._free, self._running, self._divided = [], [], []
+        self._lock = threading.Lock()
 
-    def _start(self) -> bool:
-        """Start the threads; False, and none is left, if the system has no more."""
-        driver, workers = self.driver, self.workers
-        run_team, serve = driver.team_calls
-        sync = aligned_words(sync_words(workers))
-        for name, call in (("run", driver.plain), ("run_profiled", driver.timed)):
-            sync[JOB // 8 + JOB_WORDS.index(name)] = address_of(call)
-        self._address = int(sync.ctypes.data)
-        self._dismiss = weakref.finalize(self, _send_home, run_team, sync, workers)
-        self._dismiss.atexit = False
-        threads: list[threading.Thread] = []
+    # -- with the lock held ----------------------------------------------------------------
+    def _new_berth(self, crew: _Crew) -> _Berth:
+        words = aligned_words(berth_words(self.workers), 128)
+        words[MEMBERS // 8] = 1
+        berth = _Berth(words, int(words.ctypes.data))
+        _start_semaphore(berth.address + CALM)
+        crew.berths.append(berth)
+        return berth
+
+    def _divide(self, crew: _Crew) -> None:
+        """Give every caller its part of the workers.
+
+        A thread that runs a program inside a run waits in the outer one, which needs nobody.
+        """
+        callers = list({berth.thread: berth for berth in self._running}.values())
+        spare = max(self.workers - len(callers), 0)
+        members = [1] * len(callers)
+        for number in range(len(crew.threads)):
+            serves, prefers = 0, 0
+            if number < spare:
+                caller = number % len(callers)
+                serves, prefers = callers[caller].address, members[caller]
+                members[caller] += 1
+            crew.words[crew.of(number + 1, PREFERS)] = prefers
+            crew.words[crew.of(number + 1, SERVES)] = serves
+        for berth in self._running:
+            berth.words[MEMBERS // 8] = 1
+        for berth, count in zip(callers, members, strict=True):
+            berth.words[MEMBERS // 8] = count
+        self._divided = list(self._running)
+
+    def _start(self) -> _Crew:
+        """Start the threads, or as many as the system has."""
+        calls, workers = self.driver.team_calls, self.workers
+        crew = _Crew(aligned_words(team_words(workers), 128), [], [])
+        crew.words[SLEEPERS // 8 + 1] = workers
+        dismiss = weakref.finalize(self, _send_home, calls.rouse, crew, workers)
+        dismiss.atexit = False
         try:
             for worker in range(1, workers):
-                if sys.platform.startswith("linux"):
-                    place = self._address + SEMAPHORES + worker * SEMAPHORE_BYTES
-                    ctypes.CDLL(None).sem_init(ctypes.c_void_p(place), 0, 0)
+                _start_semaphore(crew.address + 8 * crew.of(worker, BED))
                 # A daemon: it waits in compiled code, which the interpreter's end cannot stop.
                 thread = threading.Thread(
                     target=_serve,
-                    args=(serve, sync, worker),
+                    args=(calls.serve, crew, worker),
                     name=f"neuralsym worker {worker}",
                     daemon=True,
                 )
                 thread.start()
-                threads.append(thread)
-        except BaseException as error:
-            self._dismiss()
-            if not isinstance(error, RuntimeError):
-                raise
-            log.warning("a run uses 1 thread, not %d: %s", workers, error)
-            return False
-        self._threads = threads
-        return True
+                crew.threads.append(thread)
+        except RuntimeError as error:
+            have = 1 + len(crew.threads)
+            log.warning("runs use %d thread(s), not %d: %s", have, workers, error)
+        except BaseException:
+            dismiss()
+            raise
+        self._crew, self._dismiss = crew, dismiss
+        return crew
+
+    def _leave(self, berth: _Berth, crew: _Crew) -> None:
+        with self._lock:
+            if crew is not self._crew:
+                return  # closed meanwhile
+            if berth in self._running:
+                self._running.remove(berth)
+            self._free.append(berth)
+            if self._running:
+                self._divide(crew)
 
 
-def _serve(serve: Any, sync: NDArray[np.int64], worker: int) -> None:
-    """A thread's life; `sync` stays alive as long as it."""
-    serve(sync.ctypes.data, worker)
+def _serve(serve: Any, crew: _Crew, worker: int) -> None:
+    """A thread's life; the crew's memory stays alive as long as it."""
+    serve(crew.address, worker)
 
 
-def _send_home(run_team: Any, sync: NDArray[np.int64], workers: int) -> None:
-    run_team(None, None, -1, None, workers, sync.ctypes.data)
+def _send_home(rouse: Any, crew: _Crew, workers: int) -> None:
+    for worker in range(1, workers):
+        crew.words[crew.of(worker, SERVES)] = HOME
+    rouse(crew.address, workers)
+
+
+def _start_semaphore(place: int) -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).sem_init(ctypes.c_void_p(place), 0, 0)
 
 
 _teams: weakref.WeakSet[Team] = weakref.WeakSet()

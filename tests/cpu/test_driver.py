@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from neuralsym.cpu.crew import rouse_code, run_team_code, serve_code
 from neuralsym.cpu.driver import (
     SERIAL,
     Driver,
@@ -22,7 +23,7 @@ from neuralsym.cpu.driver import (
     unpack_failure,
 )
 from neuralsym.cpu.emit import Code, array_kernel, compile_one
-from neuralsym.cpu.interpreter import driver_code, serve_code, team_code
+from neuralsym.cpu.interpreter import driver_code
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.store import Store
@@ -216,6 +217,7 @@ def test_the_interpreter_assembles_for_every_target() -> None:
 
     for isa in ("avx512", "avx2", "sse2", "neon"):
         target = Target.foreign(isa)
-        for code in (driver_code(target), driver_code(target, True), serve_code(target)):
+        codes = [driver_code(), driver_code(True)]
+        codes += [run_team_code(target), serve_code(target), rouse_code(target)]
+        for code in codes:
             assert len(compile_object(code, target)) > 500
-        assert len(compile_object(team_code(target), target)) > 500

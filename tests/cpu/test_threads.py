@@ -46,8 +46,12 @@ def sum_before(x: Any, step: int, worker: int, workers: int) -> int:
 
 
 def fail_at(x: Any, row: int, who: int, worker: int, workers: int) -> int:
-    x[row, worker] += 1
-    return 9 if worker == who or who < 0 else 0
+    status = 0
+    for i in range(x.shape[1] * worker // workers, x.shape[1] * (worker + 1) // workers):
+        x[row, i] += 1
+        if i == who or who < 0:
+            status = 9
+    return status
 
 
 class Program:
@@ -84,6 +88,11 @@ def team(driver: Driver) -> Iterator[Team]:
     made = Team(WORKERS, driver)
     yield made
     made.close()
+
+
+def threads_of(team: Team) -> list[threading.Thread]:
+    assert team._crew is not None
+    return team._crew.threads
 
 
 def chain(driver: Driver, steps: int) -> tuple[Program, NDArray[np.int64]]:
@@ -126,7 +135,6 @@ def test_a_failure_stops_all_workers(team: Team, driver: Driver, who: int) -> No
 
 
 def test_failures_of_neighbouring_rows_do_not_mix(team: Team, driver: Driver) -> None:
-    # A worker that is a row ahead fails there while another still looks at the row before.
     program, x = Program(driver), np.zeros((2, WORKERS), np.int64)
     program.add(fail_at, 2, [x.ctypes.data, *x.shape, 0, 99])
     program.add(fail_at, 2, [x.ctypes.data, *x.shape, 1, -1])
@@ -215,38 +223,38 @@ def test_a_forgotten_team_ends_its_threads(driver: Driver) -> None:
     table = program.table()
     team = Team(WORKERS, driver)
     team.run(0, table.ctypes.data, 3)
-    threads = team._threads
+    threads = threads_of(team)
     del team
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()
 
 
-def test_without_threads_a_team_runs_alone(
+def test_a_team_makes_do_with_the_threads_it_gets(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    started: list[threading.Thread] = []
     real = threading.Thread.start
+    left = [1]
 
     def start(thread: threading.Thread) -> None:
-        if started:
+        if not left:
             raise RuntimeError("can't start new thread")
-        started.append(thread)
+        left.pop()
         real(thread)
 
     program, x = chain(driver, 5)
     table = program.table()
-    team = Team(WORKERS, driver)
     monkeypatch.setattr(threading.Thread, "start", start)
-    assert team.run(0, table.ctypes.data, 5) == 0
-    np.testing.assert_array_equal(x, expected(5))
-    assert "can't start new thread" in caplog.text
-    started[0].join(10)
-    assert not started[0].is_alive()
-    monkeypatch.undo()
-    assert team.run(0, table.ctypes.data, 5) == 0
-    assert threading.active_count() >= WORKERS
-    team.close()
+    for threads in (1, 0):
+        left[:] = [1] * threads
+        team = Team(WORKERS, driver)
+        for _ in range(10):
+            x[1:] = 0
+            assert team.run(0, table.ctypes.data, 5) == 0
+            np.testing.assert_array_equal(x, expected(5))
+        assert f"{1 + threads} thread(s), not 3: can't start new thread" in caplog.text
+        assert len(threads_of(team)) == threads
+        team.close()
 
 
 def test_one_team_for_all() -> None:
@@ -268,7 +276,7 @@ def test_a_forked_child_has_a_team_of_its_own(team: Team, driver: Driver) -> Non
     if child == 0:
         signal.alarm(20)
         good = team.run(0, table.ctypes.data, 20) == 0
-        good = good and bool((x == expected(20)).all()) and len(team._threads) == WORKERS - 1
+        good = good and bool((x == expected(20)).all()) and len(threads_of(team)) == WORKERS - 1
         os._exit(0 if good else 1)
     _, state = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(state) == 0
