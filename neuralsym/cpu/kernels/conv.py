@@ -209,7 +209,8 @@ def conv_code(text: ConvText) -> Code:
 def register(library: Library) -> None:
     """Enter the kernels of this module, the general one to be tried last."""
     from neuralsym.cpu.kernels.conv_groups import PaddedGroups
+    from neuralsym.cpu.kernels.winograd import WinogradConv
 
-    for kernel in (ConvLoop, PaddedGroups, BlockedConv):
+    for kernel in (ConvLoop, PaddedGroups, BlockedConv, WinogradConv):
         library.kernel("Conv")(kernel)
         library.kernel("FusedConv", domain=OWN)(kernel)

@@ -22,6 +22,7 @@ from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.templates.tiles import dispatch, outer_loop, row_of
 from neuralsym.cpu.templates.winograd_form import (
     GROUP_COLUMNS,
+    PANEL_COLUMNS,
     SPARE,
     TILE_COLUMNS,
     WinogradText,
@@ -93,7 +94,7 @@ class _Walker:
         f, size = self.f, self.text.vector_bytes
         with f.loop(past, start=first) as panel:
             target = f.at(inputs, f.mul(f.sub(panel.index, first), self._panel_bytes()))
-            low, high = self._tiles_of(panel.index)
+            low, _, high = self._tiles_of(panel.index)
             with f.loop(high, ("ptr", target), start=low) as each:
                 tile = self._tile(each.index)
                 source = f.at(f.operand(WinogradWord.INPUT), tile.source)
@@ -114,14 +115,14 @@ class _Walker:
             vectors = f.select(f.compare("eq", slot, i), "i64", count, vectors)
         pixel = f.mul(vectors, text.vector_bytes)
         step = f.mul(f.mul(pixel, text.width), word[WinogradWord.INPUT_BLOCKS])
-        start, _ = self._tiles_of(first)
+        start, *_ = self._tiles_of(first)
         weights = f.at(f.operand(WinogradWord.WEIGHTS), offset)
         carried = (("ptr", weights), ("ptr", inputs), ("ptr", products))
         with f.loop(text.places, *carried) as place:
             weights, source, target = place.values
             beyond = f.at(weights, step)
             with f.loop(past, ("ptr", source), start=first) as panel:
-                low, high = self._tiles_of(panel.index)
+                low, size, _ = self._tiles_of(panel.index)
                 share = f.value(f"and i64 {f.sub(panel.index, first)}, {text.prefetch - 1}")
                 part = f.sdiv(f.mul(pixel, text.width), text.prefetch)
                 values = (
@@ -131,7 +132,7 @@ class _Walker:
                     f.at(beyond, f.mul(share, part)),
                     word[WinogradWord.INPUT_BLOCKS],
                 )
-                self._product_call(slot, f.sub(high, low), values)
+                self._product_call(slot, size, values)
                 panel.next(f.at(panel.values[0], self._panel_bytes()))
             place.next(
                 beyond,
@@ -168,9 +169,11 @@ class _Walker:
         size = self.text.tiles[0] * self.text.vector_bytes
         return self.f.mul(self.word[WinogradWord.INPUT_BLOCKS], size)
 
-    def _tiles_of(self, panel: str) -> list[str]:
-        """The first tile of a panel, and of the next."""
-        return row_of(self.f, self.f.operand(WinogradWord.PANELS), panel, 1, 2)
+    def _tiles_of(self, panel: str) -> tuple[str, str, str]:
+        """The first tile of a panel, the number of its size, the first tile of the next."""
+        f = self.f
+        low, size, high = row_of(f, f.operand(WinogradWord.PANELS), panel, PANEL_COLUMNS, 3)
+        return low, size, high
 
     def _tile(self, number: str) -> _Tile:
         """A tile by its number over all images."""
@@ -183,10 +186,10 @@ class _Walker:
             WinogradWord.OUTPUT_BATCH,
             WinogradWord.RESIDUAL_BATCH,
         )
-        offsets = [
+        source, target, residual = (
             f.add(offset, f.mul(image, word[w])) for offset, w in zip(entry, strides, strict=False)
-        ]
-        return _Tile(*offsets, entry[3:5], entry[5:7])
+        )
+        return _Tile(source, target, residual, entry[3:5], entry[5:7])
 
     # -- calls -----------------------------------------------------------------------------
     def _tile_call(
@@ -206,11 +209,10 @@ class _Walker:
         edge = f.value(f"zext i1 {f.value(f'or i1 {short[0]}, {short[1]}')} to i64")
         dispatch(f, edge, 2, lambda i: f.do(f"call void @{name}_{i}({arguments})"))
 
-    def _product_call(self, slot: str, tiles: str, values: Sequence[str]) -> None:
-        """Call the function for this panel's tiles and this group's vectors."""
+    def _product_call(self, slot: str, size: str, values: Sequence[str]) -> None:
+        """Call the function for this panel's size and this group's vectors."""
         f, text, arguments = self.f, self.text, _arguments(PRODUCT_PARAMETERS, values)
-        short = f.sub(text.tiles[0], tiles) if len(text.tiles) > 1 else "0"
-        case = f.add(f.mul(slot, len(text.tiles)), short)
+        case = f.add(f.mul(slot, len(text.tiles)), size)
         cases = [(tiles, vectors) for vectors in text.vectors for tiles in text.tiles]
 
         def call(i: int) -> None:

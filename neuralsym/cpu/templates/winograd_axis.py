@@ -48,6 +48,14 @@ class Axis:
     def size(self) -> int:
         return self.outputs + self.taps - 1
 
+    @cached_property
+    def amplification(self) -> float:
+        """How many times the sum of |g| |d| the sum of |A^T| |G g| |B^T d| is at most, for even
+        taps and inputs: what the rounding errors of a direct sum are multiplied with."""
+        g = np.abs(as_array(self.filter_matrix)).sum(1)
+        d = np.abs(as_array(self.input_matrix)).sum(1)
+        return float((np.abs(as_array(self.output_matrix)) @ (g * d)).max()) / self.taps
+
     @property
     def is_plain(self) -> bool:
         """Nothing to transform: one tap, one output."""

@@ -9,7 +9,8 @@ the first inner pixel of the first channel block:
 | SCRATCH, SCRATCH_BYTES | working memory, and how much of it a worker has |
 | TILES | table [tiles of an image][7]: offsets into input, output, residual; rows and columns |
 | | of the input that there are; rows and columns of the output that there are |
-| PANELS | table [panels + 1]: the first tile of each panel, and how many tiles there are |
+| PANELS | table [panels + 1][2]: the first tile of each panel, and which of the text's `tiles` |
+| | serves it; in the last row how many tiles there are |
 | GROUPS | table [groups][3]: offset of the weights, first output vector, number of the count of |
 | | vectors |
 | TILE_COUNT, PANEL_COUNT, BLOCK_COUNT, GROUP_COUNT | tiles of one image; panels, blocks of panels |
@@ -30,6 +31,7 @@ from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.winograd_axis import Axis
 
 TILE_COLUMNS = 7
+PANEL_COLUMNS = 2
 GROUP_COLUMNS = 3
 SPARE = 128
 """The scratch begins with a vector of zeros, read past the border, and one to be written there."""
@@ -72,11 +74,11 @@ class WinogradWord(IntEnum):
 class WinogradText:
     """What the text of a Winograd convolution depends on.
 
-    width: lanes of a vector. rows, columns: the transforms of both axes. tiles: how many tiles a
-    panel may have, the most first, the next one less. vectors: how many output vectors a group may
-    have. prefetch: in how many parts the panels fetch the weights of the next place. edges:
-    whether some tiles reach past the border. ragged: the channel count is no multiple of the
-    width.
+    width: lanes of a vector. rows, columns: the transforms of both axes. tiles: how many tiles
+    a panel may have, the most first; with fewer it leaves results that nothing reads. vectors:
+    how many output vectors a group may have. prefetch: in how many parts the panels fetch the
+    weights of the next place. edges: whether some tiles reach past the border. ragged: the channel
+    count is no multiple of the width.
     """
 
     width: int

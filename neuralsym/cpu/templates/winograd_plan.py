@@ -1,14 +1,17 @@
-"""Planning a Winograd convolution: tiles, panels, blocks, packed weights, tables, descriptor.
+"""Planning a Winograd convolution: which tiles, panels, blocks, packed weights, tables, descriptor.
 
 All functions are pure. The error of a result y of C input channels stays under
 
-    (C + 24) u (|A|^T ((|G| |g| |G|^T) * (|B|^T |d| |B|)) |A| + |y| + |bias|),   u = 2^-24,
+    (C + 24) u (|A|^T ((|G| |g| |G|^T) * (|B^T| |d| |B|)) |A| + |y| + |bias|),   u = 2^-24,
 
 since every transform is at most five roundings deep on each axis, the weights are rounded once,
-and one sum has C terms. What stands in the bracket is up to 7 times the sum of |g| |d| for tiles of
-2 x 2 outputs, 63 times for 4 x 4; for values of mixed signs errors are some 1 and 3 times those of
-the direct sum. Larger tiles are not taken: 6 x 6 would save 10 % of the products and has bounds of
-thousands. An infinity or NaN in the input reaches all outputs of the tiles that it lies in.
+and one sum has C terms. For even values what stands in the bracket is up to `amplification` times
+the sum of |g| |d|: 7 for tiles of 2 x 2 outputs of 3 x 3 taps, 63 for 4 x 4, 45 for 2 x 2 of
+5 x 5, 16 for 2 of 1 x 7. Tiles beyond `MOST_AMPLIFICATION` are not taken: 6 x 6 of 3 x 3 would
+save a tenth of the products of 4 x 4 and stands at 510. Measured errors are near the direct sum's,
+whose chains are as many times longer as there are taps: rectified normal inputs, 64 to 512
+channels, largest error over largest result: direct 0.7e-6 to 1e-6, 2 x 2 0.2e-6, 4 x 4 0.7e-6 to
+2e-6. An infinity or NaN in the input reaches all outputs of the tiles that it lies in.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from neuralsym.cpu.templates.conv_plan import ConvShape
 from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.layout import Array, Plane, Words, aligned, even_parts
 from neuralsym.cpu.templates.winograd_axis import Axis, as_array
-from neuralsym.cpu.templates.winograd_form import SPARE, WinogradText, WinogradWord
+from neuralsym.cpu.templates.winograd_form import PANEL_COLUMNS, SPARE, WinogradText, WinogradWord
 
 MOST_VECTORS = 3
 CACHE = 1 << 20
@@ -35,8 +38,8 @@ class WinogradPlan:
     """How a Winograd convolution is cut.
 
     grid: tiles of an image as rows and columns of them. panels: how many tiles each panel has, of
-    all images. blocks: into how many blocks the panels go. groups: for each group of output
-    vectors the first and the count.
+    all images; the kernel takes each as one of the sizes of its text. blocks: into how many
+    blocks the panels go. groups: for each group of output vectors the first and the count.
     """
 
     shape: ConvShape
@@ -85,6 +88,80 @@ def _apart(size: int) -> int:
     return (-(-size // 64) | 1) * 64
 
 
+# -- which tiles -------------------------------------------------------------------------------
+OUTPUTS = {1: (1,), 3: (2, 4, 6), 5: (2, 4), 7: (2,)}
+"""Outputs of a tile, by the taps of its axis."""
+MOST_AMPLIFICATION = 100.0
+GAIN = 0.9
+"""What part of the direct sum's time Winograd's may take at most."""
+
+
+def candidates(kernel: Sequence[int]) -> list[tuple[Axis, Axis]]:
+    """The transforms (rows, columns) that serve a filter of these taps, of bounded error."""
+    return [
+        (rows, columns)
+        for rows in (Axis(m, kernel[0]) for m in OUTPUTS.get(kernel[0], ()))
+        for columns in (Axis(m, kernel[1]) for m in OUTPUTS.get(kernel[1], ()))
+        if not (rows.is_plain and columns.is_plain)
+        and rows.amplification * columns.amplification <= MOST_AMPLIFICATION
+    ]
+
+
+def choose_axes(
+    shape: ConvShape, images: int, size: Sequence[int], width: int
+) -> tuple[Axis, Axis] | None:
+    """The fastest transforms for an output of this size (height, width), None for direct sums.
+
+    Times are estimated in cycles of a machine with two FMA units from three terms: products; the
+    time to read weights, which do not stay in a cache from one run to the next; transforms. Of
+    the estimates against measured times see `winograd_cycles`.
+    """
+    if 0 in (images, *size):
+        return None
+    inputs, outputs = -(-shape.channels // width), -(-shape.outputs // width)
+    pixels = images * size[0] * size[1]
+    direct = _products(shape.taps, inputs * width, outputs, pixels, width)
+    best, chosen = GAIN * direct, None
+    for axes in candidates(shape.kernel[1:]):
+        cycles = winograd_cycles(axes, images, size, inputs, outputs, width)
+        if cycles < best:
+            best, chosen = cycles, axes
+    return chosen
+
+
+def winograd_cycles(
+    axes: tuple[Axis, Axis],
+    images: int,
+    size: Sequence[int],
+    inputs: int,
+    outputs: int,
+    width: int,
+) -> float:
+    """Estimated cycles with so many blocks of input and output channels."""
+    rows, columns = axes
+    tiles = images * -(-size[0] // rows.outputs) * -(-size[1] // columns.outputs)
+    places = rows.size * columns.size
+    moved = tiles * places * (inputs + outputs) * TRANSFORM
+    return moved + _products(places, inputs * width, outputs, tiles, width)
+
+
+TRANSFORM = 6.0
+"""Cycles for one vector of a transformed tile, with what it waits for memory."""
+
+
+def _products(places: int, channels: int, outputs: int, count: int, width: int) -> float:
+    """Cycles of `count` results of all places: two products in each, or waiting for weights."""
+    vectors = places * channels * outputs
+    size = 4 * width * vectors
+    wait = next(cycles for limit, cycles in WAITS if size <= limit) * width / 16
+    return vectors * max(count / 2, wait)
+
+
+WAITS = ((1 << 20, 4.0), (1 << 24, 7.0), (1 << 62, 11.0))
+"""Cycles until 64 bytes of weights are read, by the bytes of all weights."""
+
+
+# -- the plan ----------------------------------------------------------------------------------
 def plan_winograd(
     shape: ConvShape,
     axes: tuple[Axis, Axis],
@@ -94,42 +171,52 @@ def plan_winograd(
     *,
     width: int,
     registers: int,
+    free: bool = False,
     activation: Activation | None = None,
-    vectors: int | None = None,
     cache: int = CACHE,
 ) -> WinogradPlan:
     """Cut a convolution into tiles of `axes` (rows, columns).
 
-    target: where its output lies. cache: bytes of the second-level cache that the transformed
-    inputs of a block may fill. vectors: the output vectors of a group; plans with the same read
-    the same packed weights.
+    target: where its output lies. free: other numbers of images are to be served by the same text
+    and weights. cache: bytes of the second-level cache that the transformed inputs of a block may
+    fill.
     """
     _, height, length = target.size
     rows, columns = axes
     grid = (-(-height // rows.outputs), -(-length // columns.outputs))
     total = images * grid[0] * grid[1]
+    expected = total if not free else grid[0] * grid[1]
     blocks_out = -(-shape.outputs // width)
-    if vectors is None:
-        vectors = _vectors(total, blocks_out, registers)
-    panels = even_parts(total, _tiles(vectors, registers))
-    blocks_in = -(-shape.channels // width)
-    panel_bytes = rows.size * columns.size * blocks_in * panels[0] * 4 * width
-    blocks = min(len(panels), -(-len(panels) * panel_bytes // cache))
+    vectors = _vectors(expected, blocks_out, registers)
+    most = _tiles(vectors, registers)
+    panels = even_parts(total, most)
+    tiles = set(panels) if not free else {most, *range(2, most, 2)}
+    block_bytes = 4 * width * rows.size * columns.size * -(-shape.channels // width)
+    blocks = _blocks(len(panels), block_bytes * max(tiles), shape.outputs, cache)
     groups = [(at, min(vectors, blocks_out - at)) for at in range(0, blocks_out, vectors)]
-    per_block = len(panels) // blocks
     text = WinogradText(
         width=width,
         rows=rows,
         columns=columns,
-        tiles=tuple(sorted(set(panels), reverse=True)),
+        tiles=tuple(sorted(tiles, reverse=True)),
         vectors=tuple(dict.fromkeys(count for _, count in groups)),
-        prefetch=4 if per_block >= 4 else 2 if per_block >= 2 else 1,
+        prefetch=_prefetch(expected // most),
         edges=bool(height % rows.outputs or length % columns.outputs),
         residual=residual,
         ragged=shape.outputs % width != 0,
         activation=activation or identity(),
     )
     return WinogradPlan(shape, text, images, grid, tuple(panels), blocks, tuple(groups))
+
+
+def _blocks(panels: int, panel_bytes: int, outputs: int, cache: int) -> int:
+    """How many blocks `panels` of transformed inputs make: each has the weights read once."""
+    return min(panels, -(-panels * panel_bytes // cache))
+
+
+def _prefetch(panels: int) -> int:
+    """In how many parts, a power of two, the panels of a block fetch the next weights."""
+    return 4 if panels >= 4 else 2 if panels >= 2 else 1
 
 
 def _tiles(vectors: int, registers: int) -> int:
@@ -187,10 +274,17 @@ def winograd_tables(
 ) -> WinogradTables:
     """The tables for these buffers."""
     return WinogradTables(
-        _tile_table(plan, source, target, residual),
-        np.concatenate([[0], np.cumsum(plan.panels)]).astype(np.int64),
-        _group_table(plan),
+        _tile_table(plan, source, target, residual), _panel_table(plan), _group_table(plan)
     )
+
+
+def _panel_table(plan: WinogradPlan) -> Words:
+    """Where panels begin, and which of the text's sizes serves: the least that is enough."""
+    sizes = plan.text.tiles
+    table = np.zeros((len(plan.panels) + 1, PANEL_COLUMNS), np.int64)
+    table[1:, 0] = np.cumsum(plan.panels)
+    table[:-1, 1] = [max(i for i, n in enumerate(sizes) if n >= p) for p in plan.panels]
+    return table
 
 
 def _tile_table(plan: WinogradPlan, source: Plane, target: Plane, residual: Plane | None) -> Words:
