@@ -5,7 +5,8 @@
 
 Attention multiplies with keys that lie by rows, and scales queries and keys before: the product
 reads them as they are. A factor that is applied once, behind the sum, differs by a rounding of each
-term from one before it, and where only one of the two overflows.
+term from one before it, and where only one of the two overflows; so halves, of which a rounding is
+visible, are multiplied where they were.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from neuralsym.core.registry import apply
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import renewed
+from neuralsym.dtypes import NumberType
 from neuralsym.passes.fused import FusedMatMul
 from neuralsym.passes.identity import order_of
 from neuralsym.passes.numbers import factor_of, rounded
 
 _PRODUCTS = (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN))
+_WIDE = (NumberType.FLOAT32, NumberType.FLOAT64)
 _SAME = {"transA": "trans_a", "transB": "trans_b"}
 
 
@@ -112,7 +115,7 @@ def _side(
 def _scaled(symbol: Symbol) -> tuple[Symbol | None, float]:
     """What is multiplied by one number here, and the number; None where nothing is."""
     node = symbol.node
-    if node.op_type not in ("Mul", "Div") or node.op.domain:
+    if node.op_type not in ("Mul", "Div") or node.op.domain or symbol.dtype not in _WIDE:
         return None, 1.0
     inner = next((s for s in node.inputs if s is not None and not is_stored(s)), None)
     factor = None if inner is None else factor_of(node, inner)
