@@ -56,6 +56,16 @@ def test_kernels_from_outside_are_the_ones_that_run(
     assert names["scaled"](given.reshape(2, 2)).tolist() == [[3, -6], [9, -12]]
 
 
+def test_the_page_on_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Network(Graph({"y": ops.exp(ops.variable("x", ("N", 4)))})).save("model.onnx")
+    names: dict[str, Any] = {}
+    (block,) = code("docs/measuring.md")
+    exec(block, names)
+    assert names["found"].best > 0
+    assert names["step"].op == "Exp"
+
+
 def test_the_backend_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     x = ops.variable("x", ("N", 3))

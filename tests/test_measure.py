@@ -64,7 +64,7 @@ def test_sides_take_turns_and_are_warmed_up_first(monkeypatch: pytest.MonkeyPatc
     sides = {"a": lambda: clock.job("a", 2.0), "b": lambda: clock.job("b", 3.0)}
     found = interleave(sides, clock, rounds=4)
     assert clock.calls[-8:] == ["a", "b"] * 4
-    assert clock.calls[:-8] == ["a"] * 3 + ["b"] * 3
+    assert clock.calls[:-8] == ["a"] * 5 + ["b"] * 5
     assert found["a"].seconds == (2.0,) * 4
     assert found["b"].seconds == (3.0,) * 4
 
