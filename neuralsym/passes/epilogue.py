@@ -29,7 +29,7 @@ from neuralsym.errors import acting_for
 from neuralsym.ops.base import Elementwise
 from neuralsym.passes.derived import derived_weight
 from neuralsym.passes.fused import FusedConv, FusedMatMul
-from neuralsym.passes.numbers import factor_of, number_of, rounded, simplified
+from neuralsym.passes.numbers import WIDE, factor_of, number_of, rounded, simplified
 
 MOST_FUNCTIONS = 64
 MOST_NODES = 16
@@ -89,6 +89,8 @@ def _start(node: Node) -> _Chain | None:
 def _is_mask(other: Symbol, value: Symbol) -> bool:
     """Whether it has a number for each column of a product, alike for some rows or matrices."""
     shape, whole = other.shape, value.shape
+    if value.dtype not in WIDE:
+        return False  # as in the file, scores are rounded before they are masked
     if not shape or not whole or len(shape) > len(whole) or shape[-1] != whole[-1]:
         return False
     pairs = zip(reversed(shape), reversed(whole), strict=False)

@@ -39,6 +39,8 @@ def number_of(symbol: Symbol) -> Number | None:
     return number
 
 
+WIDE = (NumberType.FLOAT32, NumberType.FLOAT64)
+"""The floats whose roundings nobody looks for; those of halves are kept where the file has them."""
 MOST_SCALED = 2.0**20
 """A factor up to this size, or down to its inverse, may be applied after a sum as before it."""
 

@@ -23,13 +23,11 @@ from neuralsym.core.registry import apply
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import renewed
-from neuralsym.dtypes import NumberType
 from neuralsym.passes.fused import FusedMatMul
 from neuralsym.passes.identity import order_of
-from neuralsym.passes.numbers import factor_of, rounded
+from neuralsym.passes.numbers import WIDE, factor_of, rounded
 
 _PRODUCTS = (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN))
-_WIDE = (NumberType.FLOAT32, NumberType.FLOAT64)
 _SAME = {"transA": "trans_a", "transB": "trans_b"}
 
 
@@ -115,7 +113,7 @@ def _side(
 def _scaled(symbol: Symbol) -> tuple[Symbol | None, float]:
     """What is multiplied by one number here, and the number; None where nothing is."""
     node = symbol.node
-    if node.op_type not in ("Mul", "Div") or node.op.domain or symbol.dtype not in _WIDE:
+    if node.op_type not in ("Mul", "Div") or node.op.domain or symbol.dtype not in WIDE:
         return None, 1.0
     inner = next((s for s in node.inputs if s is not None and not is_stored(s)), None)
     factor = None if inner is None else factor_of(node, inner)
