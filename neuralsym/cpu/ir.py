@@ -204,9 +204,12 @@ class Function:
 
     def lane_mask(self, count: str | int, width: int) -> str:
         """A mask of `width` lanes whose first `count` are set."""
-        lanes = "<" + ", ".join(f"i64 {i}" for i in range(width)) + ">"
-        limit = self.splat(str(count), "i64", width)
-        return self.value(f"icmp slt <{width} x i64> {lanes}, {limit}")
+        # Narrow lanes compare in one vector; a count has room in them when it is cut to the width.
+        kind = "i32"
+        short = self.value(f"trunc i64 {self.minimum(count, width)} to {kind}")
+        lanes = "<" + ", ".join(f"{kind} {i}" for i in range(width)) + ">"
+        limit = self.splat(short, kind, width)
+        return self.value(f"icmp slt <{width} x {kind}> {lanes}, {limit}")
 
     # -- control ---------------------------------------------------------------------------
     @contextmanager

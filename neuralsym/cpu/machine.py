@@ -83,6 +83,11 @@ class Target:
         """Whether `llvm.fma` is an instruction; without it each lane is a call into libm."""
         return self.isa != "sse2"
 
+    @property
+    def scales(self) -> bool:
+        """Whether there is an instruction that multiplies floats by powers of two."""
+        return self.isa == "avx512"
+
     def width(self, element: str) -> int:
         """How many of `element` (a dtype's name or an IR type) an explicit vector holds."""
         size = ELEMENT_BYTES.get(element)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,8 @@ class Case(NamedTuple):
     name: str
     op: str
     fed: list[np.ndarray]
-    weights: list[np.ndarray] = []
-    attributes: dict[str, Any] = {}
+    weights: Sequence[np.ndarray] = ()
+    attributes: Mapping[str, Any] = MappingProxyType({})
     outputs: int = 1
     weights_first: bool = False
 

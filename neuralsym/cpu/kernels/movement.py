@@ -1,7 +1,7 @@
 """Kernels that only move values: transposes, slices, tiles, pads, gathers along an axis.
 
-All but Gather are strided copies (templates/strided.py): an operator says which views of its
-input and output it copies between.
+All but Gather are strided copies (templates/strided.py, templates/turn.py): an operator says which
+views of its input and output it copies between.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from neuralsym.cpu.templates.strided import (
     strided_text,
     strided_words,
 )
+from neuralsym.cpu.templates.turn import TurnText, turn_copy, turn_text, turn_words
 from neuralsym.errors import ShapeMismatch
 
 OUT_OF_RANGE = 1
@@ -70,6 +71,35 @@ class Movement(Kernel):
         """The rows that copy between two views of that shape."""
         return copy_rows(self.target, target, source, shape, sizes.workers)
 
+    def permuted(
+        self,
+        target: Buffer,
+        source: Buffer,
+        shape: Sequence[int],
+        order: Sequence[int],
+        sizes: Sizes,
+        named: Sequence[bool],
+    ) -> list[Row]:
+        """The rows that permute the axes of `source`, seen with that shape.
+
+        named: of each axis of the shape, whether runs may differ in its size.
+        """
+        item, machine = target.dtype.itemsize, self.target
+        turned = turn_copy(shape, order, named, item, machine.vector_bytes, sizes.workers)
+        if turned is not None:
+            words = turn_words(Operand(target), Operand(source), turned)
+            return [Row(_turn_code(turned.text), words)]
+        strides = view(source, shape).strides
+        made = [shape[k] for k in order]
+        moved = View(source, 0, tuple(strides[k] for k in order))
+        return self.copy(view(target, made), moved, made, sizes)
+
+
+def _named(x: Buffer) -> list[bool]:
+    """Of each axis, whether runs may differ in its size."""
+    assert x.tensor.shape is not None
+    return [not isinstance(d, int) for d in x.tensor.shape]
+
 
 def copy_rows(
     machine: Target, target: View, source: View, shape: Sequence[int], workers: int
@@ -90,6 +120,11 @@ def copy_rows(
 @cache
 def _copy_code(form: StridedText) -> Code:
     return Code(f"copy of {form.itemsize} bytes", "copy", strided_text(form, "copy"))
+
+
+@cache
+def _turn_code(text: TurnText) -> Code:
+    return Code(f"turned copy of {text.itemsize} bytes", "turn", turn_text(text, "turn"))
 
 
 def is_settled(buffer: Buffer | None) -> bool:
@@ -120,9 +155,7 @@ class Transpose(Movement):
         assert x is not None
         shape = sizes.shape(x)
         perm = step.attr("perm") or tuple(range(len(shape)))[::-1]
-        source = view(x, shape)
-        moved = View(x, 0, tuple(source.strides[p] for p in perm))
-        return self.copy(view(y, sizes.shape(y)), moved, sizes.shape(y), sizes)
+        return self.permuted(y, x, shape, perm, sizes, _named(x))
 
 
 class Slice(Movement):
@@ -195,13 +228,14 @@ class DepthToSpace(Movement):
         n, c, h, w = sizes.shape(x)
         b = step.attr("blocksize")
         inner = c // (b * b)
+        batch, channels, high, wide = _named(x)
         if step.attr("mode") == "CRD":
             split, order = (n, inner, b, b, h, w), (0, 1, 4, 2, 5, 3)
+            named = (batch, channels, False, False, high, wide)
         else:
             split, order = (n, b, b, inner, h, w), (0, 3, 4, 1, 5, 2)
-        strides = view(x, split).strides
-        shape = [split[k] for k in order]
-        return self.copy(view(y, shape), View(x, 0, tuple(strides[k] for k in order)), shape, sizes)
+            named = (batch, False, False, channels, high, wide)
+        return self.permuted(y, x, split, order, sizes, named)
 
 
 class SpaceToDepth(Movement):
@@ -214,9 +248,9 @@ class SpaceToDepth(Movement):
         b = step.attr("blocksize")
         split = (n, c, h // b, b, w // b, b)
         order = (0, 1, 3, 5, 2, 4) if step.attr("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
-        strides = view(x, split).strides
-        shape = [split[k] for k in order]
-        return self.copy(view(y, shape), View(x, 0, tuple(strides[k] for k in order)), shape, sizes)
+        batch, channels, high, wide = _named(x)
+        named = (batch, channels, high, False, wide, False)
+        return self.permuted(y, x, split, order, sizes, named)
 
 
 class Pad(Movement):

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from neuralsym.cpu.ir import Function
 from neuralsym.cpu.narrow_ir import bfloat_bits
 from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, convert
-from neuralsym.cpu.vector_math import repeated, vector
+from neuralsym.cpu.vector_math import (
+    EXP_FLOAT,
+    LN2_HIGH_FLOAT,
+    LN2_LOW_FLOAT,
+    LOG2E,
+    Lanes,
+    exp,
+    repeated,
+    vector,
+)
 from neuralsym.dtypes import NumberType
 
 COMPUTED = {
@@ -109,3 +118,27 @@ def limits(kind: NumberType) -> tuple[float, float]:
     if kind.startswith("uint"):
         return 0, 2**bits - 1
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def falling_exp(v: Lanes, x: str, scales: bool) -> str:
+    """e^x of x <= 0, NaN of NaN: within a unit in the last place, subnormal results too.
+
+    scales: whether the machine multiplies by a power of two (`Target.scales`): x = n ln(2) + r,
+    then e^r 2^n with one rounding. Otherwise and for doubles the general function.
+    """
+    if v.element != "float" or not scales:
+        return exp(v, x)
+    f = v.f
+    low = v.above(x, -104.0)
+    shifted = v.fma(low, LOG2E, v.magic)
+    whole = v.sub(shifted, v.magic)
+    r = v.fma(whole, -LN2_LOW_FLOAT, v.fma(whole, -LN2_HIGH_FLOAT, low))
+    power = v.add(v.fma(v.mul(r, r), v.polynomial(r, EXP_FLOAT), r), 1.0)
+    bits = 32 * v.width
+    name, mask = f"@llvm.x86.avx512.mask.scalef.ps.{bits}", f"i{max(v.width, 8)}"
+    rounding = ", i32" if bits == 512 else ""
+    f.module.declarations.add(
+        f"declare {v.kind} {name}({v.kind}, {v.kind}, {v.kind}, {mask}{rounding})"
+    )
+    listed = f"{v.kind} {power}, {v.kind} {whole}, {v.kind} zeroinitializer, {mask} -1"
+    return f.value(f"call {v.kind} {name}({listed}{rounding and ', i32 4'})")
