@@ -85,22 +85,28 @@ def _unsigned(graph: Graph) -> Graph:
     """Quantised values as unsigned bytes, wherever only DequantizeLinear reads them."""
     uses = Uses(graph)
     new: dict[Symbol, Symbol] = {}
+    raised: set[Symbol] = set()
     for node in graph.nodes:
-        made = renewed(node, new)
-        if node.op_type == "QuantizeLinear":
-            readers = uses.all(node.outputs[0])
-            own = scale_of(node)
-            signed = own is not None and own.dtype is NumberType.INT8
-            if signed and readers and all(_reads_signed(r, node.outputs[0]) for r in readers):
-                made = _raised(made)
-        elif node.op_type == "DequantizeLinear" and node.inputs[0] in new:
-            source = made.inputs[0]
-            assert source is not None and node.inputs[0] is not None
-            if source.dtype is not node.inputs[0].dtype:
-                made = _raised(made, node)
+        source = node.inputs[0] if node.inputs else None
+        if node.op_type == "DequantizeLinear" and source is not None and source in raised:
+            made = _raised(node, new[source])
+        elif node.op_type == "QuantizeLinear" and _becomes_unsigned(node, uses):
+            raised.add(node.outputs[0])
+            assert source is not None
+            made = _raised(node, new.get(source, source))
+        else:
+            made = renewed(node, new)
         if made is not node:
             new.update(zip(node.outputs, made.outputs, strict=True))
     return graph.rewired(new)
+
+
+def _becomes_unsigned(node: Node, uses: Uses) -> bool:
+    """Whether a QuantizeLinear to signed bytes is read by DequantizeLinear alone."""
+    own, value = scale_of(node), node.outputs[0]
+    readers = uses.all(value)
+    signed = own is not None and own.dtype is NumberType.INT8
+    return signed and bool(readers) and all(_reads_signed(r, value) for r in readers or ())
 
 
 def _reads_signed(reader: Node, value: Symbol) -> bool:
@@ -111,21 +117,19 @@ def _reads_signed(reader: Node, value: Symbol) -> bool:
     )
 
 
-def _raised(node: Node, like: Node | None = None) -> Node:
+def _raised(node: Node, source: Symbol) -> Node:
     """A QuantizeLinear or DequantizeLinear whose zero point is 128 higher, unsigned."""
-    like = like or node
-    zero = like.inputs[2] if len(like.inputs) > 2 else None
-    scale = like.inputs[1]
+    scale, zero = (*node.inputs, None)[1:3]
     assert scale is not None
     if zero is None:
         zeros: NDArray[Any] = np.zeros(stored(scale).shape, np.int16)
     else:
         zeros = stored(zero).value.astype(np.int16)
-    attrs = {k: v for k, v in node.attrs.items() if k != "output_dtype" or v is None}
-    if node.op_type == "DequantizeLinear":
-        attrs = dict(node.attrs)
+    attrs = dict(node.attrs)
+    if node.op_type == "QuantizeLinear":
+        attrs.pop("output_dtype", None)  # the zero point tells it
     raised = constant((zeros + 128).astype(np.uint8))
-    return apply(node.op, [node.inputs[0], node.inputs[1], raised], attrs)[0].node
+    return apply(node.op, [source, scale, raised], attrs)[0].node
 
 
 # -- operators ---------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ MODULES = (
     "quantize",
     "int8_conv",
     "int8_matmul",
+    "int8_pool",
     "complex",
     "attention_state",
     "signal",

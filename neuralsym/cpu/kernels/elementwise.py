@@ -18,6 +18,8 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
 MAX_RANK = 64
+BLOCKED = (NumberType.FLOAT32, NumberType.INT8, NumberType.UINT8)
+"""What may lie in blocks of channels."""
 
 
 class ElementwiseKernel(Kernel):
@@ -65,7 +67,7 @@ class ElementwiseKernel(Kernel):
             if buffer is None:
                 continue
             own = buffer.tensor.shape
-            if own is None or buffer.dtype is not NumberType.FLOAT32:
+            if own is None or buffer.dtype not in BLOCKED:
                 return False
             wide = (1,) * (len(shape) - len(own)) + own
             alike = len(own) == len(shape) and own[1] == channels
