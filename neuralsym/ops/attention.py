@@ -44,6 +44,8 @@ class Attention(Contraction):
         for i in (4, 5):
             if call.has(i):
                 check_rank(call, i, 4, 4)
+        if call.has(3):
+            check_rank(call, 3, 1, 4)
         if call.has(6):
             check_rank(call, 6, 1, 1)
         asked = call.attr("softmax_precision")
@@ -187,9 +189,23 @@ class RotaryEmbedding(Contraction):
         check_choice(call, "interleaved", (0, 1))
         check_range(call, "rotary_embedding_dim", 0)
         check_range(call, "num_heads", 0, _MOST_HEADS)
+        for i in (1, 2):
+            check_rank(call, i, 2, 3)
+        if call.has(3):
+            check_rank(call, 3, 2, 2)
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:
+        x, rotated = call.shape(0), call.attr("rotary_embedding_dim")
+        if x is not None and len(x) == 3 and not call.attr("num_heads"):
+            call.fail("num_heads must be given when X has three axes", bad)
+        if x is not None and not rotated:
+            rotated = x[-1] if len(x) == 4 else _share(call, x[-1], call.attr("num_heads"), "X")
+        for i in (1, 2):
+            angles = call.shape(i)
+            if rotated and angles is not None:
+                half = f"{call.label(i)} has an angle for each pair of features that is rotated"
+                merged(call, angles[-1], rotated // 2, half)
         return [same_type(call)]
 
 

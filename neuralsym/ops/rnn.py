@@ -98,6 +98,7 @@ class Recurrent(Recurrence, abstract=True):
         check_choice(call, "direction", _DIRECTIONS)
         check_choice(call, "layout", (0, 1))
         check_range(call, "hidden_size", 1, 2**31)
+        check_range(call, "clip", 0)
         for i, rank in enumerate((3, 3, 3, 2, 1, 3, 3, 2)):
             if call.has(i):
                 check_rank(call, i, rank, rank)

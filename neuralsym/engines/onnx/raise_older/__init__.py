@@ -32,6 +32,9 @@ def raise_node(old: Old) -> Sequence[Symbol] | None:
     """
     newest = history()[old.domain, old.op_type][-1]
     version = old.version
+    given = max((i + 1 for i, s in enumerate(old.inputs) if s is not None), default=0)
+    if given > old.schema.max_input:
+        old.refuse(f"it takes {old.schema.max_input} inputs, {given} were given")
     if version != newest.since_version or newest.deprecated:
         old.attrs.pop("consumed_inputs", None)
         latest = defaults(newest)

@@ -33,6 +33,8 @@ def resize(old: Old) -> Sequence[Symbol] | None:
 
 def upsample(old: Old) -> Sequence[Symbol]:
     mode = old.attrs.get("mode", "nearest")
+    if not isinstance(mode, str) or (mode != "nearest" and "linear" not in mode):
+        old.refuse(f"mode={mode!r} is none of 'nearest', 'linear'")
     if len(old.inputs) > 1:
         return _scaled(old, old.input(), old.input(1), mode)
     scales = old.take("scales")
