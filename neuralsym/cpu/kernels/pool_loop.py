@@ -117,7 +117,7 @@ class PoolLoop(Kernel):
         assert x is not None
         if self.whole:
             return prod(sizes.shape(x))
-        return prod(sizes.shape(step.outputs[0])) * prod(step.attr("kernel_shape"))
+        return int(prod(sizes.shape(step.outputs[0])) * prod(step.attr("kernel_shape")))
 
 
 class GlobalPoolLoop(PoolLoop):
