@@ -261,6 +261,8 @@ _DROP_EXPAND = tuple(
 def flatten_concats(graph: Graph) -> Graph:
     """concat(concat(x, y), z) = concat(x, y, z) along the same axis, for inner ones used once."""
     graph = graph.map_bodies(flatten_concats)
+    if not any(_is_concat(node) for node in graph.nodes):
+        return graph
     results = {*graph.outputs, *graph.updates.values()}
     new: dict[Symbol, Symbol] = {}
     for node in graph.nodes:

@@ -34,6 +34,8 @@ _SAME = {"transA": "trans_a", "transB": "trans_b"}
 def fold_operands(graph: Graph) -> Graph:
     """Fold swaps of a factor's last two axes, and numbers, into products, bodies included."""
     graph = graph.map_bodies(fold_operands)
+    if not any((node.op_type, node.op.domain) in _PRODUCTS for node in graph.nodes):
+        return graph
     users = graph.users
     results = {*graph.outputs, *graph.updates.values()}
     new: dict[Symbol, Symbol] = {}

@@ -62,10 +62,9 @@ def _plain(name: str, change: Callable[[Graph], Graph]) -> Pass:
 
 
 SIMPLIFY = (
-    _rules("identity", DROP_IDENTITIES),
+    _rules("identity", (*DROP_IDENTITIES, *COLLAPSE)),
     _plain("constant", fold_constants),
     _plain("branches", inline_branches),
-    _rules("collapse", COLLAPSE),
     _plain("concat", flatten_concats),
     Pass("batch_norm", fold_batch_norm),
     _rules("pad", FOLD_PADS),

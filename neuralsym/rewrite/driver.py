@@ -72,6 +72,8 @@ def rewrite(graph: Graph, rules: Sequence[Rule], trace: Trace | None = None) -> 
         for op in each.pattern.ops:
             by_op.setdefault(op, []).append(each)
     graph = graph.map_bodies(lambda body: rewrite(body, rules, trace))
+    if not any(node.op in by_op for node in graph.nodes):
+        return graph
     for _ in range(MOST_TURNS):
         sweep = _Sweep(graph, by_op)
         changed = sweep.run()
