@@ -82,7 +82,8 @@ def run_passes(graph: Graph, lowering: Lowering, trace: Trace | None = None) -> 
     graph = decompose(graph, lambda node: not has_kernel(node, lowering))
     transformers = list(lowering.library.transformers())
     debug = lowering.options.debug
-    return optimise(graph, LEVEL, trace, transformers=transformers, check=debug)
+    graph = optimise(graph, LEVEL, trace, transformers=transformers, check=debug)
+    return defer(graph)  # a known branch that was inlined may wait for ranks too
 
 
 def explain(cell: Cell) -> str:
