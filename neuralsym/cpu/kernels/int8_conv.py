@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from neuralsym.cpu.kernels.int8 import (
     need_bias,
 )
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
-from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.machine import Target
+from neuralsym.cpu.options import Options
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, owner
 from neuralsym.cpu.templates.conv_plan import ConvShape
 from neuralsym.cpu.templates.int8_form import QUAD
 from neuralsym.cpu.templates.int8_plan import (
@@ -46,6 +49,11 @@ class Int8Conv(Kernel):
     """A direct convolution whose sums are exact, rescaled while they are in registers."""
 
     name = "int8 conv"
+
+    def __init__(self, target: Target, options: Options | None = None) -> None:
+        super().__init__(target, options)
+        self.borders: WeakKeyDictionary[Buffer, set[int | Buffer]] = WeakKeyDictionary()
+        """With which zero points the convolutions of a program see each buffer."""
 
     def supports(self, step: Step) -> bool | str:
         found = given_of(step)
@@ -87,7 +95,9 @@ class Int8Conv(Kernel):
         return [Form(tuple(takes), (Take(width),))]
 
     def adjust(self, step: Step) -> None:
-        need_bias(step, _given(step), _filters(_given(step))[0], self.target.width("int32"))
+        found = _given(step)
+        self.borders.setdefault(owner(found.x), set()).add(found.x_zero)
+        need_bias(step, found, _filters(found)[0], self.target.width("int32"))
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         y = step.outputs[0]
@@ -103,8 +113,9 @@ class Int8Conv(Kernel):
         groups = super_groups(shape, machine.width, source.lanes)
         packed = step.pack(f"weights{plan.vectors}", lambda: weights.packed(plan, groups))
         bias, rows = corrected_bias(step, found, plan, weights.array)
-        if any(shape.before + shape.after):
-            rows += _border(step, found, sizes)
+        # A halo is zero already, unless another step has filled it.
+        if any(shape.before + shape.after) and self.borders[owner(found.x)] != {0}:
+            rows.append(_border(step, found, sizes))
         batch = sizes.shape(found.x)[0]
         geometry = conv_geometry(plan, shape, batch, source, target, beside)
         at = Addresses(
@@ -166,16 +177,13 @@ class _Weights:
 
 
 # -- the border: the zero point of the values --------------------------------------------------
-def _border(step: Step, found: Given, sizes: Sizes) -> list[Row]:
-    """The row that writes the zero point to all that is not an inner pixel; none for a zero."""
+def _border(step: Step, found: Given, sizes: Sizes) -> Row:
+    """The row that writes the zero point to all that is not an inner pixel."""
     zero = found.x_zero
     if isinstance(zero, int):
-        if not zero:
-            return []
         kind = found.x.dtype.numpy
-        value = step.pack("border", lambda: np.array([zero]).astype(kind))
-        return [border_row(found.x, Operand(value), sizes)]
-    return [border_row(found.x, Operand(zero), sizes)]
+        zero = step.pack("border", lambda: np.array([zero]).astype(kind))
+    return border_row(found.x, Operand(zero), sizes)
 
 
 def border_row(x: Buffer, value: Operand, sizes: Sizes) -> Row:
