@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from neuralsym.core.scalar import Scalar
 from neuralsym.core.symbol import Node
 from neuralsym.dtypes import NumberType
+from neuralsym.errors import ExecutionError
 from neuralsym.ops.values import compute
 
 Array = NDArray[Any]
@@ -33,7 +34,9 @@ def recurrent_values(
         x = x.swapaxes(0, 1)
     steps, batch, _ = x.shape
     directions, _, units = r.shape
-    lengths = np.full(batch, steps) if given[4] is None else given[4].clip(0, steps)
+    lengths = np.full(batch, steps) if given[4] is None else given[4]
+    if ((lengths < 0) | (lengths > steps)).any():
+        raise ExecutionError(f"sequence_lens={lengths.tolist()} goes outside 0 to {steps}")
     y = np.zeros((steps, directions, batch, units))
     last = np.zeros((2, directions, batch, units))
     for i, first in enumerate(given[5:7]):

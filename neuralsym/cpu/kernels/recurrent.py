@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from neuralsym.cpu.templates.matmul_plan import (
     scratch_bytes,
 )
 from neuralsym.cpu.templates.recurrent import (
+    BAD_LENGTH,
     HAS_FIRST_C,
     HAS_FIRST_H,
     HAS_LAST_C,
@@ -64,6 +66,7 @@ class Recurrent(Kernel):
     """A layer in one or two directions; see templates/recurrent.py."""
 
     name = "recurrent"
+    failures: ClassVar = {BAD_LENGTH: "an entry of sequence_lens lies outside 0 to the steps of X"}
 
     def supports(self, step: Step) -> bool | str:
         y = step.outputs[0]

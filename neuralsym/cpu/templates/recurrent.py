@@ -22,6 +22,9 @@ from neuralsym.cpu.templates.tiles import dispatch
 LATENCY = 8  # sums that must be under way at once to keep two FMA units of four cycles busy
 HAS_FIRST_H, HAS_FIRST_C, HAS_LAST_H, HAS_LAST_C = 1, 2, 4, 8
 
+BAD_LENGTH = 1
+"""The status of a kernel that met a length outside the sequence; it keeps to the sequence."""
+
 TILE_PARAMETERS = (
     ("state", "ptr"),
     ("weights", "ptr"),
@@ -46,8 +49,9 @@ def recurrent_text(text: RecurrentText, name: str = "kernel") -> str:
     for phase in range(len(text.phases)):
         for variant in range(len(text.functions)):
             emit_cell(module, text, phase, variant, f"cell_{phase}_{variant}")
-    _Walker(kernel, text, {w: kernel.word(w) for w in RecurrentWord}).walk()
-    kernel.do("ret i32 0")
+    walker = _Walker(kernel, text, {w: kernel.word(w) for w in RecurrentWord})
+    walker.walk()
+    kernel.do(f"ret i32 {walker.status()}")
     return str(module)
 
 
@@ -136,6 +140,18 @@ class _Walker:
             with f.loop(steps) as step:
                 self._step(here, step.index)
             self._finish(here)
+
+    def status(self) -> str:
+        """BAD_LENGTH if an entry is said to be longer than the sequence, or of negative length."""
+        f, word = self.f, self.word
+        if not self.text.lengths:
+            return "0"
+        with f.loop(word[RecurrentWord.BATCH], ("i32", "0")) as entry:
+            given = f.load("i32", f.at(f.operand(RecurrentWord.LENGTHS), f.mul(entry.index, 4)), 4)
+            length = f.value(f"sext i32 {given} to i64")
+            fits = f.compare("ule", length, word[RecurrentWord.STEPS])
+            entry.next(f.select(fits, "i32", entry.values[0], BAD_LENGTH))
+        return entry.values[0]
 
     def _direction(self, index: str, low: str, high: str) -> _Direction:
         f, word = self.f, self.word
