@@ -3,6 +3,7 @@
     Q(activation(Conv(DQ(x), DQ(w)) + b))                    ->  IntegerConv(x, w, scales, b)
     Q(activation(DQ(Q(Conv(...))) + DQ(z)))                  ->  IntegerConv(x, w, scales, b, z)
     Q(Gemm(DQ(a), DQ(b), c)),  Q(MatMul(DQ(a), DQ(b)))       ->  IntegerMatMul(a, b, scales, c)
+    Q(AveragePool(DQ(x))), Q(GlobalAveragePool(DQ(x)))        ->  IntegerAveragePool(x)
     Q(MaxPool(DQ(x))), Reshape, Transpose, Concat, ...       ->  MaxPool(x) of integers
 
 Products that are not quantised again give real numbers. Signed values are made unsigned first, 128
@@ -33,7 +34,13 @@ from neuralsym.core.traverse import renewed
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import acting_for
 from neuralsym.passes.derived import derived_weight
-from neuralsym.passes.quantised_ops import CONV, IntegerConv, IntegerMatMul
+from neuralsym.passes.quantised_ops import (
+    CONV,
+    POOL,
+    IntegerAveragePool,
+    IntegerConv,
+    IntegerMatMul,
+)
 from neuralsym.passes.quantised_parts import (
     BYTES,
     Scale,
@@ -45,6 +52,7 @@ from neuralsym.passes.quantised_parts import (
 )
 
 PRODUCTS = ("Conv", "Gemm", "MatMul")
+AVERAGES = ("AveragePool", "GlobalAveragePool")
 MOVES = (
     *("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Concat"),
     *("Identity", "DepthToSpace", "SpaceToDepth", "Expand", "Tile"),
@@ -168,6 +176,8 @@ class _Work:
             return self._product(source, new, own, levels)
         if source.op_type in ("Add", "Sum"):
             return self._sum(source, new, own, levels)
+        if source.op_type in AVERAGES:
+            return self._average(source, new, own, levels)
         if source.op_type in MOVES and levels == _bounds(own):
             return self._moved(source, new, own)
         return None
@@ -285,6 +295,23 @@ class _Work:
             inputs = [*made.node.inputs, None, None][:4]
             return apply(IntegerConv, [*inputs, new.get(z, z)], attrs)[0]
         return None
+
+    def _average(
+        self, node: Node, new: Symbols, own: Scale, levels: tuple[int, int]
+    ) -> Symbol | None:
+        """A mean of integers of the result's type."""
+        found = dequantised(node.inputs[0])
+        if found is None or not found[1].is_single or found[0].dtype is not own.dtype:
+            return None
+        (x, scale), shape = found, found[0].shape
+        if is_stored(x) or shape is None or not 3 <= len(shape) <= 5:
+            return None
+        if not isinstance(shape[1], int):
+            return None
+        attrs = {k: v for k, v in node.attrs.items() if k in POOL}
+        attrs.update(ratio=float(scale.scale / own.scale), x_zero=scale.zero, zero=own.zero)
+        attrs.update(low=levels[0], high=levels[1])
+        return apply(IntegerAveragePool, [new.get(x, x)], attrs)[0]
 
     # -- operators that only move ----------------------------------------------------------
     def _moved(self, node: Node, new: Symbols, own: Scale) -> Symbol | None:

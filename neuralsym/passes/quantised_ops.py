@@ -5,8 +5,9 @@
     y    = saturate(round((q - zero) * keep + (Z - z_zero) * other) + sum_zero, sum_low, sum_high)
 
 The scales are one number, or one for each output channel. With `output` int32 the result is the
-sums, with float32 sums * scales, with an 8-bit type q, or y where there is a residual Z. All real
-numbers are float32; rounding is half to even.
+sums, with float32 sums * scales, with an 8-bit type q, or y where there is a residual Z. An average
+is round(sum of (X - x_zero) * ratio / divisor) + zero, saturated. All real numbers are float32;
+rounding is half to even.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from neuralsym.ops.evaluate import evaluate
 
 ANY: frozenset[str] = frozenset()
 CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+POOL = (
+    *("auto_pad", "ceil_mode", "count_include_pad"),
+    *("dilations", "kernel_shape", "pads", "strides"),
+)
 RESULTS = (NumberType.INT32, NumberType.FLOAT32, NumberType.INT8, NumberType.UINT8)
 
 
@@ -148,6 +153,61 @@ class IntegerMatMul(Op):
         left = a.astype(np.float64) - node.attr("x_zero")
         right = b.astype(np.float64) - node.attr("w_zero")
         return [finished(node, left @ right, np.reshape(scales, -1), values[3:], (-1,))]
+
+
+class IntegerAveragePool(Op):
+    """The rescaled mean of a window of 8-bit integers; without kernel_shape, of all pixels."""
+
+    domain = OWN
+    schema = Schema(
+        "IntegerAveragePool",
+        OWN,
+        inputs=(Formal("X", "single", "T", ANY),),
+        outputs=(Formal("Y", "single", "T", ANY),),
+        attributes={
+            "auto_pad": AttributeSpec("auto_pad", "STRING", default="NOTSET"),
+            "ceil_mode": _integer("ceil_mode"),
+            "count_include_pad": _integer("count_include_pad"),
+            "dilations": AttributeSpec("dilations", "INTS"),
+            "kernel_shape": AttributeSpec("kernel_shape", "INTS"),
+            "pads": AttributeSpec("pads", "INTS"),
+            "strides": AttributeSpec("strides", "INTS"),
+            "ratio": AttributeSpec("ratio", "FLOAT", default=1.0),
+            "x_zero": _integer("x_zero"),
+            **{name: _EPILOGUE[name] for name in ("zero", "low", "high")},
+        },
+        minimum_inputs=1,
+        maximum_inputs=1,
+        doc=__doc__ or "",
+    )
+
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type]:
+        plain = cls._plain(call)
+        types = plain.op.infer(plain)
+        assert types is not None
+        result = types[0]
+        assert isinstance(result, TensorType)
+        return [TensorType(call.dtype(0), result.shape)]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        name = "AveragePool" if node.attr("kernel_shape") else "GlobalAveragePool"
+        attrs = {k: v for k, v in node.attrs.items() if k in POOL}
+        types = (TensorType(NumberType.FLOAT64, node.outputs[0].tensor.shape),)
+        levels = values[0].astype(np.float64) - node.attr("x_zero")
+        found = evaluate(Node(find_op(name), node.inputs, attrs, types), [levels])[0]
+        zero, low, high = (node.attr(n) for n in ("zero", "low", "high"))
+        mean = np.rint(np.asarray(found) * np.float32(node.attr("ratio")))
+        made = np.clip(mean, low - zero, high - zero) + zero
+        return [made.astype(values[0].dtype)]
+
+    @classmethod
+    def _plain(cls, call: Call) -> Call:
+        """The pool of real numbers that has the same windows."""
+        name = "AveragePool" if call.attrs.get("kernel_shape") else "GlobalAveragePool"
+        attrs = {k: v for k, v in call.attrs.items() if k in POOL}
+        return replace(call, op=find_op(name), attrs=attrs)
 
 
 def check_output(call: Call) -> None:
