@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from neuralsym.core.graph import Graph
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import LEAVES, rebuild
+from neuralsym.errors import acting_for
 from neuralsym.ops.expanded import expand, may_expand
 
 __all__ = ["decompose", "expand", "may_expand"]
@@ -21,7 +22,8 @@ def decompose(graph: Graph, wanted: Callable[[Node], bool]) -> Graph:
     def change(node: Node, inputs: tuple[Symbol | None, ...]) -> Sequence[Symbol] | None:
         if node.op in LEAVES or not may_expand(node.op) or not wanted(node):
             return None
-        found = expand(rebuild(node, inputs))
+        with acting_for(node.where):
+            found = expand(rebuild(node, inputs))
         expanded.extend(found or ())
         return found
 
