@@ -46,6 +46,7 @@ MODULES = (
     "int8_matmul",
     "int8_pool",
     "complex",
+    "attention",
     "attention_state",
     "signal",
     "signal_windows",

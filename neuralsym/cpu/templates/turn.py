@@ -235,7 +235,7 @@ class _Writer:
     def _square(self, target: str, source: str) -> None:
         f, align = self.f, self.text.itemsize
         lines = [f.load(self.kind, p, align) for p in self._places(source, self.source_stride)]
-        made = self._turned(lines)
+        made = turned(f, self.side, self.text.itemsize, lines)
         places = self._places(target, self.target_stride)
         for value, place in zip(made, places, strict=True):
             f.store(self.kind, value, place, align)
@@ -250,7 +250,7 @@ class _Writer:
             # Lines that are not there are read once more from the last one, and not written.
             place = f.at(source, f.mul(f.minimum(i, last), self.source_stride))
             lines.append(f.masked_load(self.kind, place, wide, align))
-        for i, value in enumerate(self._turned(lines)):
+        for i, value in enumerate(turned(f, self.side, self.text.itemsize, lines)):
             with f.when(f.compare("sgt", rows, i)):
                 place = f.at(target, f.mul(i, self.target_stride))
                 f.masked_store(self.kind, value, place, high, align)
@@ -260,50 +260,6 @@ class _Writer:
         for _ in range(self.side - 1):
             places.append(self.f.at(places[-1], stride))
         return places
-
-    def _turned(self, lines: list[str]) -> list[str]:
-        """The columns of a square given by its rows.
-
-        Within 16 bytes first, by interleaving rows i and i + half of a group as often as it takes,
-        then the same with 16 bytes as the elements.
-        """
-        side = self.side
-        lane = min(LANE // self.text.itemsize, side)
-        lanes = side // lane
-        groups = [lines[g * lane : (g + 1) * lane] for g in range(lanes)]
-        groups = [self._shuffled(group, lane, 1) for group in groups]
-        made: list[str] = [""] * side
-        for j in range(lane):
-            column = self._shuffled([group[j] for group in groups], lanes, lane)
-            for k, value in enumerate(column):
-                made[k * lane + j] = value
-        return made
-
-    def _shuffled(self, lines: list[str], count: int, unit: int) -> list[str]:
-        """Turn squares of `count` units of `unit` elements that lie side by side in `lines`."""
-        half, turns = count // 2, count.bit_length() - 1
-        low, high = (self._interleaving(count, unit, start) for start in (0, half))
-        for _ in range(turns):
-            made = []
-            for a, b in zip(lines[:half], lines[half:], strict=True):
-                made += [self._shuffle(a, b, low), self._shuffle(a, b, high)]
-            lines = made
-        return lines
-
-    def _interleaving(self, count: int, unit: int, start: int) -> list[int]:
-        """Half of the units of each group of two vectors, from `start` on, one of each in turns."""
-        order = []
-        for group in range(0, self.side, count * unit):
-            for k in range(start, start + count // 2):
-                for vector in (0, self.side):
-                    order += [vector + group + k * unit + e for e in range(unit)]
-        return order
-
-    def _shuffle(self, a: str, b: str, order: Sequence[int]) -> str:
-        lanes = ", ".join(f"i32 {i}" for i in order)
-        return self.f.value(
-            f"shufflevector {self.kind} {a}, {self.kind} {b}, <{len(order)} x i32> <{lanes}>"
-        )
 
     # -- weaving ---------------------------------------------------------------------------
     def _woven(self, target: str, source: str, step: Callable[[str, str, str], None]) -> None:
@@ -359,3 +315,50 @@ class _Writer:
             f"<{count * side} x i32> <{order}>"
         )
         f.store(wide, value, f.at(target, f.mul(first, count * item)), item)
+
+
+# -- squares in registers ------------------------------------------------------------------------
+def turned(f: Function, side: int, itemsize: int, lines: list[str]) -> list[str]:
+    """The columns of a square of integers that is given by its rows.
+
+    Within 16 bytes first, by interleaving rows i and i + half of a group as often as it takes,
+    then the same with 16 bytes as the elements.
+    """
+    kind = f"<{side} x i{8 * itemsize}>"
+    lane = min(LANE // itemsize, side)
+    lanes = side // lane
+    groups = [lines[g * lane : (g + 1) * lane] for g in range(lanes)]
+    groups = [_shuffled(f, kind, side, group, lane, 1) for group in groups]
+    made: list[str] = [""] * side
+    for j in range(lane):
+        column = _shuffled(f, kind, side, [group[j] for group in groups], lanes, lane)
+        for k, value in enumerate(column):
+            made[k * lane + j] = value
+    return made
+
+
+def _shuffled(
+    f: Function, kind: str, side: int, lines: list[str], count: int, unit: int
+) -> list[str]:
+    """Turn squares of `count` units of `unit` elements that lie side by side in `lines`."""
+    half, turns = count // 2, count.bit_length() - 1
+    for _ in range(turns):
+        made = []
+        for a, b in zip(lines[:half], lines[half:], strict=True):
+            for start in (0, half):
+                lanes = ", ".join(f"i32 {i}" for i in _interleaving(side, count, unit, start))
+                made.append(
+                    f.value(f"shufflevector {kind} {a}, {kind} {b}, <{side} x i32> <{lanes}>")
+                )
+        lines = made
+    return lines
+
+
+def _interleaving(side: int, count: int, unit: int, start: int) -> list[int]:
+    """Half of the units of each group of two vectors, from `start` on, one of each in turns."""
+    order = []
+    for group in range(0, side, count * unit):
+        for k in range(start, start + count // 2):
+            for vector in (0, side):
+                order += [vector + group + k * unit + e for e in range(unit)]
+    return order
