@@ -15,24 +15,24 @@ the faster way.
 
 from __future__ import annotations
 
-import sys
-
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.interpreter import SERIAL, add_time, clock, now, row_at, stop_at_failure
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.waiting import LINUX, move, processor, sleeping
+from neuralsym.cpu.worth import RUN_ALONE, SETTLED, pauses, remember, tries_alone, weigh
 
 LINE = 128
 """Bytes between what different threads write: two cache lines, as they are fetched in pairs."""
 
 # A berth, where one run at a time lays out its rows. OPEN: the row's number, and its count of
-# shares in the low 16 bits; with it KERNEL, DESC and FRAME. MEMBERS: threads that serve it, its
-# caller with them. NUMBER: of the last row. GAIN, PAUSE, UNTIL: what sharing has brought lately,
-# how long to do without it if that is nothing, and until when. CALM: where the caller sleeps. Then
-# a STATE and a STATUS for each share.
-OPEN, KERNEL, DESC, FRAME, MEMBERS, CALM, CLAIMS = 0, 8, 16, 24, 128, 320, 384
-NUMBER, GAIN, PAUSE, UNTIL = 256, 264, 272, 280
-STATE, STATUS = 0, 8
+# shares in the low 16 bits; with it KERNEL, DESC, FRAME, and the caller's processor (HOST).
+# MEMBERS: threads that serve it, its caller with them; of the TEAM. NUMBER: of the last row; behind
+# it what `worth` keeps. CALM: where the caller sleeps. Then a STATE and a STATUS for each share,
+# and how long a worker TOOK for it on which processor (CORE).
+OPEN, KERNEL, DESC, FRAME, HOST = 0, 8, 16, 24, 32
+MEMBERS, TEAM, NUMBER, CALM, CLAIMS = 128, 136, 256, 320, 384
+STATE, STATUS, TOOK, CORE = 0, 8, 16, 24
 
 # The state of a share: four times the number of the row that has last claimed it, and
 AWAITED, DONE = 1, 2
@@ -56,24 +56,6 @@ BUSY_NANOSECONDS = 20_000
 BUSY_WAITS = 64
 """For so many waits after that a worker sleeps at once instead of giving the core away."""
 
-MOST_GAIN = 10_000_000
-"""Nanoseconds that workers have saved, at most, that are set against waiting for them."""
-
-FIRST_PAUSE, LONGEST_PAUSE = 20_000_000, 640_000_000
-"""Nanoseconds for which a caller works alone when waiting costs more than sharing saves."""
-
-NAP_MICROSECONDS = 50
-"""How often who sleeps looks up where the system has no semaphores of the kind used here."""
-
-# The memory of a row (the last word of it). Below SETTLED: in bits 56 and up how often it has been
-# timed, then the least time shared and the least time alone, 28 bits of nanoseconds each.
-TIMES_SHARED, TIMES_ALONE = 4, 4
-TIME_BITS, COUNT_BITS = 28, 56
-SETTLED = 1 << 60
-RUN_SHARED, RUN_ALONE = SETTLED, SETTLED + 1
-LONG_NANOSECONDS = 30_000
-"""A row that takes longer than this is always shared."""
-
 
 def berth_words(shares: int) -> int:
     """Words of a berth for rows of up to so many shares; all zero before its first use."""
@@ -85,20 +67,21 @@ def team_words(workers: int) -> int:
     return (WORKERS + WORKER_BYTES * workers) // 8
 
 
-def run_team_code(target: Target) -> Code:
-    """`int64 run_team(frame, table, count, times, berth, team)`: the caller's part of a run.
+RUN_WORDS = ("frame", "table", "count", "times")
+"""What the caller's loop is told; times: 0 or of an array to add the nanoseconds of rows to."""
 
-    times: null, or an array of int64 to which the nanoseconds of each row are added.
-    """
+
+def run_team_code(target: Target) -> Code:
+    """`int64 run_team(int64* words, berth)`: the caller's part of a run, told by RUN_WORDS."""
     module = Module()
-    names = ("frame", "table", "count", "times", "berth", "team")
-    parameters = [(n, "i64" if n == "count" else "ptr") for n in names]
-    _take(module)
+    _take(module, worker=False)
     _share(module, target)
-    f = module.function("run_team", parameters, "i64")
-    timed = f.compare("ne", "%times", "null", "ptr")
-    with f.loop("%count") as loop:
-        row = row_at(f, "%table", loop.index)
+    f = module.function("run_team", (("words", "ptr"), ("berth", "ptr")), "i64")
+    frame, table = (f.load("ptr", f.at("%words", 8 * i), 8) for i in range(2))
+    count, times = f.load("i64", f.at("%words", 16), 8), f.load("ptr", f.at("%words", 24), 8)
+    timed = f.compare("ne", times, "null", "ptr")
+    with f.loop(count) as loop:
+        row = row_at(f, table, loop.index)
         kernel, desc = f.load("ptr", row, 8), f.load("ptr", f.at(row, 8), 8)
         flags, memory = f.load("i64", f.at(row, 16), 8), f.at(row, 24)
         before = f.load("i64", memory, 8)
@@ -107,26 +90,26 @@ def run_team_code(target: Target) -> Code:
         alone = f.compare("eq", before, RUN_ALONE)
         alone = f.value(f"or i1 {alone}, {f.compare('sle', members, 1)}")
         alone = f.value(f"or i1 {alone}, {serial}")
-        alone = f.value(f"or i1 {alone}, {_pauses(f)}")
-        trying = _tries_alone(f, before)
+        alone = f.value(f"or i1 {alone}, {pauses(f)}")
+        trying = tries_alone(f, before)
         untimed = f.value(f"or i1 {f.compare('sge', before, SETTLED)}, {alone}")
         wants_time = f.value(f"or i1 {timed}, {f.value(f'xor i1 {untimed}, true')}")
         (began,) = f.choose(wants_time, ["i64"], lambda: [now(f)], lambda: ["0"])
         (status,) = f.choose(
             f.value(f"or i1 {alone}, {trying}"),
             ["i32"],
-            lambda: [f.value(f"call i32 {kernel}(ptr %frame, ptr {desc}, i32 0, i32 1)")],
+            lambda: [f.value(f"call i32 {kernel}(ptr {frame}, ptr {desc}, i32 0, i32 1)")],
             lambda: [
                 f.value(
-                    f"call i32 @share(ptr %frame, ptr {kernel}, ptr {desc}, i64 {members}, "
-                    "ptr %berth, ptr %team)"
+                    f"call i32 @share(ptr {frame}, ptr {kernel}, ptr {desc}, i64 {members}, "
+                    "ptr %berth)"
                 )
             ],
         )
         with f.when(timed):
-            add_time(f, "%times", loop.index, began)
+            add_time(f, times, loop.index, began)
         with f.when(f.value(f"xor i1 {untimed}, true")):
-            _remember(f, memory, before, trying, f.sub(now(f), began))
+            remember(f, memory, before, trying, f.sub(now(f), began))
         stop_at_failure(f, status, loop.index)
     f.do("ret i64 0")
     return Code("driver", "run_team", str(module))
@@ -135,9 +118,11 @@ def run_team_code(target: Target) -> Code:
 def serve_code(target: Target) -> Code:
     """`int64 serve(team, worker)`: a worker's life, until it is sent HOME."""
     module = Module()
-    _take(module)
-    _sleeping(module, target)
+    _take(module, worker=True)
+    sleeping(module, target)
     clock(module)
+    if LINUX:
+        move(module)
     f = module.function("serve", (("team", "ptr"), ("worker", "i64")), "i64")
     own = f.at("%team", f.add(f.mul("%worker", WORKER_BYTES), WORKERS))
     labels = ("look", "home", "stay", "open", "take", "idle", "wait", "tired", "bed")
@@ -163,6 +148,10 @@ def serve_code(target: Target) -> Code:
     f.store("i64", berth, memory["at"], 8)
     f.do(f"br i1 {f.compare('eq', row, 0)}, label %{idle}, label %{take}")
     f.start(take)
+    if LINUX:
+        core = processor(f)
+        with f.when(f.compare("eq", core, f.load("i32", f.at(place, HOST)), "i32")):
+            f.do(f"call void @move(i32 {core})")
     prefers = f.load("i64", f.at(own, PREFERS), 8)
     f.value(f"call i64 @take(ptr {place}, i64 {row}, i64 {prefers})")
     f.store("i64", "0", memory["turn"], 8)
@@ -198,7 +187,7 @@ def serve_code(target: Target) -> Code:
 def rouse_code(target: Target) -> Code:
     """`int64 rouse(team, workers)`: wake all that sleep, to see that they are to go home."""
     module = Module()
-    _sleeping(module, target)
+    sleeping(module, target)
     _wake(module)
     f = module.function("rouse", (("team", "ptr"), ("workers", "i64")), "i64")
     f.do(f"call void @wake(ptr %team, i64 %workers, i64 {HOME})")
@@ -207,7 +196,7 @@ def rouse_code(target: Target) -> Code:
 
 
 # -- a row -----------------------------------------------------------------------------------
-def _take(module: Module) -> None:
+def _take(module: Module, worker: bool) -> None:
     """`take(berth, row, from)`: do all shares that nobody has begun, first `from`; their count."""
     f = module.function(
         "take", (("berth", "ptr"), ("row", "i64"), ("from", "i64")), "i64", private=True
@@ -228,10 +217,15 @@ def _take(module: Module) -> None:
                 kernel, desc, frame = (
                     f.load("ptr", f.at("%berth", place), 8) for place in (KERNEL, DESC, FRAME)
                 )
-                worker, workers = (f.value(f"trunc i64 {v} to i32") for v in (share, shares))
+                number, among = (f.value(f"trunc i64 {v} to i32") for v in (share, shares))
+                began = now(f) if worker else ""
                 status = f.value(
-                    f"call i32 {kernel}(ptr {frame}, ptr {desc}, i32 {worker}, i32 {workers})"
+                    f"call i32 {kernel}(ptr {frame}, ptr {desc}, i32 {number}, i32 {among})"
                 )
+                took = f.sub(now(f), began) if worker else "0"
+                f.store("i64", took, f.at(claim, TOOK), 8)
+                if worker and LINUX:
+                    f.store("i32", processor(f), f.at(claim, CORE))
                 f.store("i32", status, f.at(claim, STATUS))
                 f.store("i64", f.add(f.load("i64", count, 8), 1), count, 8)
                 done = f.add(claimed, DONE)
@@ -243,39 +237,51 @@ def _take(module: Module) -> None:
 
 
 def _share(module: Module, target: Target) -> None:
-    """`share(frame, kernel, desc, members, berth, team)`: the status of a row done by all.
+    """`share(frame, kernel, desc, members, berth)`: the status of a row done by all.
 
     That is the status of the first share that failed, whoever was first in time.
     """
-    _sleeping(module, target)
+    sleeping(module, target)
     _wake(module)
     clock(module)
     names = (("frame", "ptr"), ("kernel", "ptr"), ("desc", "ptr"), ("members", "i64"))
-    parameters = (*names, ("berth", "ptr"), ("team", "ptr"))
+    parameters = (*names, ("berth", "ptr"))
     f = module.function("share", parameters, "i32", private=True)
     began = now(f)
     number = f.add(f.load("i64", f.at("%berth", NUMBER), 8), 1)
     f.store("i64", number, f.at("%berth", NUMBER), 8)
     for place, value in ((KERNEL, "%kernel"), (DESC, "%desc"), (FRAME, "%frame")):
         f.store("ptr", value, f.at("%berth", place), 8)
+    core = processor(f) if LINUX else "-1"
+    f.store("i32", core, f.at("%berth", HOST))
     row = f.value(f"or i64 {f.value(f'shl i64 {number}, 16')}, %members")
     # Exchanged, not stored: it is seen before we look who sleeps.
     f.value(f"atomicrmw xchg ptr %berth, i64 {row} seq_cst, align 8")
-    sleepers = f.value(f"load atomic i64, ptr {f.at('%team', SLEEPERS)} seq_cst, align 8")
-    with f.when(f.compare("ne", sleepers, 0)):
+    team = f.load("ptr", f.at("%berth", TEAM), 8)
+    sleepers = f.value(f"load atomic i64, ptr {f.at(team, SLEEPERS)} seq_cst, align 8")
+
+    def wake() -> list[str]:
         berth = f.value("ptrtoint ptr %berth to i64")
-        workers = f.load("i64", f.at("%team", SLEEPERS + 8), 8)
-        f.do(f"call void @wake(ptr %team, i64 {workers}, i64 {berth})")
+        workers = f.load("i64", f.at(team, SLEEPERS + 8), 8)
+        f.do(f"call void @wake(ptr {team}, i64 {workers}, i64 {berth})")
+        return [f.sub(now(f), began)]
+
+    (spent,) = f.choose(f.compare("ne", sleepers, 0), ["i64"], wake, lambda: ["0"])
     mine = f.value(f"call i64 @take(ptr %berth, i64 {row}, i64 0)")
     free = now(f)
+    most = f.sdiv(f.sub(free, began), f.maximum(mine, 1))
     claimed = f.value(f"shl i64 {number}, 2")
-    with f.loop("%members", ("i32", "0")) as loop:
+    with f.loop("%members", ("i32", "0"), ("i64", "0")) as loop:
         claim = f.at("%berth", f.add(f.mul(loop.index, LINE), CLAIMS))
         f.do(f"call void @finish(ptr {claim}, i64 {claimed}, i64 {began}, ptr %berth)")
         status = f.load("i32", f.at(claim, STATUS))
         failed = f.compare("ne", loop.values[0], 0, "i32")
-        loop.next(f.select(failed, "i32", loop.values[0], status))
-    _weigh(f, f.sub(free, began), mine, f.sub(now(f), free))
+        here = f.compare("eq", f.load("i32", f.at(claim, CORE)), core, "i32")
+        took = f.load("i64", f.at(claim, TOOK), 8)
+        saved = f.select(here, "i64", f.sub(0, took), f.minimum(took, most))
+        saved = f.add(loop.values[1], saved)
+        loop.next(f.select(failed, "i32", loop.values[0], status), saved)
+    weigh(f, loop.values[1], f.add(spent, f.sub(now(f), free)))
     f.do(f"ret i32 {loop.values[0]}")
     _finish(module)
 
@@ -326,73 +332,6 @@ def _finish(module: Module) -> None:
     f.do(f"br label %{look}")
     f.start(done)
     f.do("ret void")
-
-
-# -- when it is worth sharing ----------------------------------------------------------------
-def _weigh(f: Function, worked: str, mine: str, waited: str) -> None:
-    """Set the work that others have done in a row against the wait for them.
-
-    A thread that has lost its core in the middle of a share makes the caller wait for milliseconds.
-    Where that happens more often than it pays, the caller works alone for a while.
-    """
-    others = f.mul(worked, f.sub("%members", mine))
-    saved = f.sdiv(others, f.maximum(mine, 1))
-    gain = f.add(f.load("i64", f.at("%berth", GAIN), 8), f.sub(saved, waited))
-    f.store("i64", f.minimum(gain, MOST_GAIN), f.at("%berth", GAIN), 8)
-    pause = f.at("%berth", PAUSE)
-    with f.when(f.compare("sgt", gain, MOST_GAIN)):
-        f.store("i64", str(FIRST_PAUSE), pause, 8)
-    with f.when(f.compare("slt", gain, 0)):
-        length = f.maximum(f.load("i64", pause, 8), FIRST_PAUSE)
-        f.store("i64", f.add(now(f), length), f.at("%berth", UNTIL), 8)
-        f.store("i64", f.minimum(f.mul(length, 2), LONGEST_PAUSE), pause, 8)
-        f.store("i64", "0", f.at("%berth", GAIN), 8)
-
-
-def _pauses(f: Function) -> str:
-    """Whether the caller works alone for now."""
-    place = f.at("%berth", UNTIL)
-    until = f.load("i64", place, 8)
-
-    def look() -> list[str]:
-        on = f.compare("slt", now(f), until)
-        f.store("i64", f.select(on, "i64", until, 0), place, 8)
-        return [on]
-
-    return f.choose(f.compare("ne", until, 0), ["i1"], look, lambda: ["false"])[0]
-
-
-def _tries_alone(f: Function, memory: str) -> str:
-    """Whether a row that has this memory is now to be timed alone."""
-    open_ = f.compare("slt", memory, SETTLED)
-    return f.value(f"and i1 {open_}, {f.compare('sge', memory, TIMES_SHARED << COUNT_BITS)}")
-
-
-def _remember(f: Function, memory: str, before: str, alone: str, took: str) -> None:
-    """Put down how long a row took this time; after the last time, which way it is run."""
-    mask = (1 << TIME_BITS) - 1
-    took = f.minimum(took, mask)
-    count = f.add(f.value(f"lshr i64 {before}, {COUNT_BITS}"), 1)
-    least_shared = f.value(f"and i64 {f.value(f'lshr i64 {before}, {TIME_BITS}')}, {mask}")
-    least_alone = f.value(f"and i64 {before}, {mask}")
-    # Zero is the time of a way not tried.
-    shared = f.select(alone, "i64", least_shared, _least(f, least_shared, took))
-    by_self = f.select(alone, "i64", _least(f, least_alone, took), least_alone)
-    high = f.value(f"shl i64 {count}, {COUNT_BITS}")
-    middle = f.value(f"shl i64 {shared}, {TIME_BITS}")
-    more = f.value(f"or i64 {f.value(f'or i64 {high}, {middle}')}, {by_self}")
-    tried = f.compare("sge", count, TIMES_SHARED)
-    long = f.value(f"and i1 {tried}, {f.compare('sgt', shared, LONG_NANOSECONDS)}")
-    over = f.compare("sge", count, TIMES_SHARED + TIMES_ALONE)
-    better = f.compare("sle", by_self, shared)
-    way = f.select(better, "i64", RUN_ALONE, RUN_SHARED)
-    after = f.select(over, "i64", way, more)
-    f.store("i64", f.select(long, "i64", RUN_SHARED, after), memory, 8)
-
-
-def _least(f: Function, known: str, took: str) -> str:
-    fresh = f.compare("eq", known, 0)
-    return f.select(fresh, "i64", took, f.minimum(known, took))
 
 
 # -- sleeping and waking ---------------------------------------------------------------------
@@ -457,34 +396,3 @@ def _wake(module: Module) -> None:
                 f.value(f"atomicrmw sub ptr {f.at('%team', SLEEPERS)}, i64 1 seq_cst, align 8")
                 f.do(f"call void @post(ptr {f.at(own, BED)})")
     f.do("ret void")
-
-
-def _sleeping(module: Module, target: Target) -> None:
-    """`breathe()`, `give()` the core away, `rest(place)` until a `post(place)`.
-
-    Resting may end early. On Linux it is done by the C library's semaphores, elsewhere by looking
-    up now and then.
-    """
-    pause = "llvm.x86.sse2.pause()" if target.x86 else "llvm.aarch64.hint(i32 1)"
-    windows, linux = sys.platform == "win32", sys.platform.startswith("linux")
-    give, nap = ("SwitchToThread", "Sleep") if windows else ("sched_yield", "usleep")
-    module.declarations |= {
-        f"declare void @{pause.replace(' 1', '')}",
-        f"declare i32 @{give}()",
-        f"declare i32 @{nap}(i32)",
-    }
-    names = {"breathe": f"call void @{pause}", "give": f"%gave = call i32 @{give}()"}
-    for name, line in names.items():
-        f = module.function(name, (), "void", private=True)
-        f.do(line)
-        f.do("ret void")
-    post = module.function("post", (("place", "ptr"),), "void", private=True)
-    rest = module.function("rest", (("place", "ptr"),), "void", private=True)
-    if linux:
-        module.declarations |= {"declare i32 @sem_post(ptr)", "declare i32 @sem_wait(ptr)"}
-        post.value("call i32 @sem_post(ptr %place)")
-        rest.value("call i32 @sem_wait(ptr %place)")
-    else:
-        rest.value(f"call i32 @{nap}(i32 {1 if windows else NAP_MICROSECONDS})")
-    post.do("ret void")
-    rest.do("ret void")

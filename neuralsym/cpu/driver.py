@@ -36,7 +36,7 @@ _POINTER, _LONG, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 Kernel = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _INT, _INT)
 _Run = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _LONG)
 _RunProfiled = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _LONG, _POINTER)
-_RunTeam = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _LONG, _POINTER, _POINTER, _POINTER)
+_RunTeam = ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER)
 _Serve = ctypes.CFUNCTYPE(_LONG, _POINTER, _LONG)
 
 

@@ -130,8 +130,7 @@ class Cell:
             if not times:
                 return self.driver.bind(frame, table, rows)
             return lambda: self.driver.run(frame, table, rows, times=times)
-        team = self.team
-        return lambda: team.run(frame, table, rows, times)
+        return self.team.bind(frame, table, rows, times)
 
     # -- plans -----------------------------------------------------------------------------
     def plan(

@@ -12,7 +12,10 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -24,8 +27,10 @@ from neuralsym.cpu.crew import (
     HOME,
     MEMBERS,
     PREFERS,
+    RUN_WORDS,
     SERVES,
     SLEEPERS,
+    TEAM,
     WORKER_BYTES,
     WORKERS,
     berth_words,
@@ -47,8 +52,12 @@ class _Berth:
     """Where a caller lays out the rows of its run, and whose it is."""
 
     words: Words
-    address: int
+    pointer: ctypes.c_void_p
     thread: int = 0
+
+    @property
+    def address(self) -> int:
+        return int(self.words.ctypes.data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +65,7 @@ class _Crew:
     """The threads that a team has started, and the memory that these look at."""
 
     words: Words
+    run: Any
     berths: list[_Berth]
     threads: list[threading.Thread]
 
@@ -94,22 +104,36 @@ class Team:
 
         times: as for `Driver.run`.
         """
-        if self.workers == 1:
-            return self.driver.run(frame, table, count, times=times)
+        return self.bind(frame, table, count, times)()
+
+    def bind(self, frame: int, table: int, count: int, times: int = 0) -> Callable[[], int]:
+        """`run` with these arguments, with as little as possible left to do."""
+        words = aligned_words(len(RUN_WORDS))
+        words[:] = frame, table, count, times
+        bound = partial(self._run, ctypes.c_void_p(words.ctypes.data))
+        bound.words = words  # type: ignore[attr-defined]  # alive as long as the call
+        return bound
+
+    def _run(self, words: ctypes.c_void_p) -> int:
         berth = None
         try:
             with self._lock:
                 crew = self._crew or self._start()
                 berth = self._free.pop() if self._free else self._new_berth(crew)
-                berth.thread = threading.get_ident()
-                self._running.append(berth)
-                if len(self._running) > 1 or self._divided != self._running:
+                berth.thread = get_ident()
+                running = self._running
+                running.append(berth)
+                if self._divided != running:
                     self._divide(crew)
-            run = self.driver.team_calls.run
-            return int(run(frame, table, count, times or None, berth.address, crew.address))
+            return crew.run(words, berth.pointer)  # type: ignore[no-any-return]
         finally:
             if berth is not None:
-                self._leave(berth, crew)
+                with self._lock:
+                    if crew is self._crew:  # else closed meanwhile
+                        running.remove(berth)
+                        self._free.append(berth)
+                        if running:
+                            self._divide(crew)
 
     def close(self) -> None:
         """End the threads once no run needs them; a later run starts them again."""
@@ -132,8 +156,8 @@ class Team:
     # -- with the lock held ----------------------------------------------------------------
     def _new_berth(self, crew: _Crew) -> _Berth:
         words = aligned_words(berth_words(self.workers), 128)
-        words[MEMBERS // 8] = 1
-        berth = _Berth(words, int(words.ctypes.data))
+        words[MEMBERS // 8], words[TEAM // 8] = 1, crew.address
+        berth = _Berth(words, ctypes.c_void_p(words.ctypes.data))
         _start_semaphore(berth.address + CALM)
         crew.berths.append(berth)
         return berth
@@ -163,7 +187,7 @@ class Team:
     def _start(self) -> _Crew:
         """Start the threads, or as many as the system has."""
         calls, workers = self.driver.team_calls, self.workers
-        crew = _Crew(aligned_words(team_words(workers), 128), [], [])
+        crew = _Crew(aligned_words(team_words(workers), 128), calls.run, [], [])
         crew.words[SLEEPERS // 8 + 1] = workers
         dismiss = weakref.finalize(self, _send_home, calls.rouse, crew, workers)
         dismiss.atexit = False
@@ -187,16 +211,6 @@ class Team:
             raise
         self._crew, self._dismiss = crew, dismiss
         return crew
-
-    def _leave(self, berth: _Berth, crew: _Crew) -> None:
-        with self._lock:
-            if crew is not self._crew:
-                return  # closed meanwhile
-            if berth in self._running:
-                self._running.remove(berth)
-            self._free.append(berth)
-            if self._running:
-                self._divide(crew)
 
 
 def _serve(serve: Any, crew: _Crew, worker: int) -> None:
