@@ -267,7 +267,8 @@ class _Chain:
                 beta=beta,
             )
         else:
-            attrs["alpha"] = self.alpha
+            if self.alpha != 1:
+                attrs["alpha"] = self.alpha
             bias = self._summed(None, 1.0)
             if self.mask is not None:
                 bias = new.get(self.mask, self.mask)

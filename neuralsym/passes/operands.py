@@ -135,7 +135,9 @@ def _turned(node: Node) -> tuple[Symbol | None, tuple[int, ...]]:
 def _product(node: Node, sides: list[_Side], new: Mapping[Symbol, Symbol]) -> Symbol:
     attrs: dict[str, Any] = {_SAME.get(k, k): v for k, v in node.attrs.items()}
     inputs = [None if s is None else new.get(s, s) for s in node.inputs]
-    attrs["alpha"] = rounded(_alpha(node, sides), node.outputs[0].dtype)
+    alpha = rounded(_alpha(node, sides), node.outputs[0].dtype)
+    if alpha != attrs.get("alpha", 1.0):
+        attrs["alpha"] = alpha
     for i, (name, side) in enumerate(zip(("trans_a", "trans_b"), sides, strict=True)):
         source = new.get(side.symbol, side.symbol)
         inputs[i] = source if side.order is None else ops.transpose(source, perm=side.order)

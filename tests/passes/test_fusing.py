@@ -114,6 +114,79 @@ def test_products(body: str, rng: np.random.Generator) -> None:
     assert_same(graph, made, rng)
 
 
+ATTENTION = """
+input q: float32[N, 2, T, 4]
+input k: float32[N, 2, T, 4]
+input mask: float32[N, 1, 1, T]
+input keys: float32[N, 1, T, 1]
+input full: float32[N, 2, T, T]
+input square: float32[T, T]
+input wide: float64[N, 3, T]
+constant scale: float32[] = 0.5
+constant three: float32[] = 3.0
+constant tiny: float32[] = 1e-30
+constant third: float64[] = 0.1
+s = MatMul(q, k)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("a = Mul(s, scale)\ny = Add(a, mask)", "FusedMatMul(q, t, mask; alpha=0.5)"),
+        ("a = Div(s, three)\nb = Add(full, a)\ny = Relu(b)",
+         "FusedMatMul(q, t, _, full; activation=max(x0, 0), alpha=0.3333333432674408)"),
+        ("a = Add(s, square)\ny = Mul(a, scale)",
+         "FusedMatMul(q, t, square; activation=mul(x0, 0.5))"),
+        ("a = Mul(s, tiny)\nb = Mul(a, scale)\ny = Mul(b, three)", "activation="),
+    ],
+)  # fmt: skip
+def test_factors_and_masks_of_scores(body: str, line: str, rng: np.random.Generator) -> None:
+    text = ATTENTION.replace("MatMul(q, k)", "MatMul(q, t)")
+    text = text.replace("s =", "t = Transpose(k; perm=(0, 1, 3, 2))\ns =")
+    graph = drawn(f"{text}{body}\noutput y", rng)
+    made = fuse_epilogues(graph)
+    assert ops_of(made) == ["Transpose", "FusedMatMul"]
+    assert line in str(made)
+    if "tiny" not in body:
+        assert_same(graph, made, rng)
+
+
+@pytest.mark.parametrize("shape", ["N, 1, T, 1", "N, 4, 2, T, T"])
+def test_summands_that_are_no_mask_stay(shape: str, rng: np.random.Generator) -> None:
+    text = ATTENTION.replace("MatMul(q, k)", "MatMul(q, t)")
+    text = text.replace(
+        "s =", f"t = Transpose(k; perm=(0, 1, 3, 2))\ninput o: float32[{shape}]\ns ="
+    )
+    graph = drawn(f"{text}y = Add(s, o)\noutput y".replace("N, 4, 2", "4, N, 2"), rng)
+    assert ops_of(fuse_epilogues(graph)) == ["Transpose", "MatMul", "Add"]
+
+
+GROUPS = [
+    ("s = Sigmoid(c)\ny = Mul(c, s)", 1),
+    ("a = Add(c, half)\nd = Clip(a, half)\nm = Mul(c, d)\ny = Sub(m, c)", 1),
+    ("g = Greater(c, half)\nm = Mul(c, half)\ny = Where(g, c, m)", 1),
+    ("n = Neg(c)\nr = Relu(n)\np = Relu(c)\nm = Mul(r, half)\na = Add(p, m)\ny = Tanh(a)", 1),
+    ("s = Sigmoid(c)\nm = Mul(c, s)\nt = Tanh(c)\ny = Concat(m, t; axis=1)", 5),
+    ("s = Sigmoid(c)\nm = Mul(c, s)\ny = Mul(m, z)", 2),
+    ("s = Softmax(c; axis=1)\ny = Mul(c, s)", 3),
+]
+
+
+@pytest.mark.parametrize(("body", "count"), GROUPS)
+def test_groups_behind_a_value(body: str, count: int, rng: np.random.Generator) -> None:
+    graph = drawn(f"{HEAD}c = Conv(x, w, b)\n{body}\noutput y", rng)
+    made = fuse_epilogues(graph)
+    assert len(ops_of(made)) == count
+    assert_same(graph, made, rng)
+
+
+def test_a_part_of_a_group_that_is_an_output_stays(rng: np.random.Generator) -> None:
+    text = f"{HEAD}c = Conv(x, w, b)\ns = Sigmoid(c)\ny = Mul(c, s)\noutput y\noutput s"
+    graph = drawn(text, rng)
+    assert ops_of(fuse_epilogues(graph)) == ["Conv", "Sigmoid", "Mul"]
+
+
 # -- elementwise -------------------------------------------------------------------------------
 LOOP = """
 input x: float32[N, 4]
