@@ -27,7 +27,8 @@ def test_every_operator_is_there(found: list[Row]) -> None:
     keys = [row.key for row in found]
     assert len(keys) == len(set(keys))
     assert set(keys) >= history().keys(), "all that onnx knows"
-    assert set(keys) >= {key for key in OPS if key[0] != "neuralsym"}
+    apart = ("neuralsym", "test")  # the compiler's own, and those that other tests define
+    assert set(keys) >= {key for key in OPS if not key[0].startswith(apart)}
     assert all(row.versions and row.ways for row in found)
 
 
@@ -51,7 +52,7 @@ def test_the_page_counts_every_case_of_the_suite() -> None:
 
 def test_how_an_operator_runs() -> None:
     assert ways("", "Add") == ("loop",)
-    assert ways("", "Conv")[0].startswith("kernel (conv")
+    assert "conv" in ways("", "Conv")[0].removeprefix("kernel (").rstrip(")").split(", ")
     assert ways("", "If") == ("control",)
     assert ways("", "NonZero") == ("compiled loops",)
     assert ways("", "StringNormalizer") == ("host",)

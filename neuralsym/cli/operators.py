@@ -16,7 +16,7 @@ from typing import NamedTuple
 import neuralsym.ops
 from neuralsym.cli.suite import RANDOM, Count, Key, Tally
 from neuralsym.cli.suite import count as count_cases
-from neuralsym.core.leaves import OWN, Constant, variable
+from neuralsym.core.leaves import Constant, variable
 from neuralsym.core.op import OPS, Call, Op
 from neuralsym.core.schema import VERSIONS
 from neuralsym.cpu.kernels import standard_library
@@ -25,6 +25,7 @@ from neuralsym.engines.onnx.opsets import history
 from neuralsym.engines.onnx.order import GRADIENT
 from neuralsym.errors import BadAttribute, OpError, did_you_mean
 from neuralsym.ops.base import Elementwise
+from neuralsym.ops.contrib.declare import DOMAIN
 from neuralsym.ops.expanded import has_usable_body
 from neuralsym.summary import table
 
@@ -80,7 +81,7 @@ class Row:
 def rows() -> list[Row]:
     """All operators, also those that only old files have, by domain and name."""
     order = list(VERSIONS)
-    keys = {key for key in OPS if key[0] != OWN} | history().keys()
+    keys = {key for key in OPS if key[0] in (*VERSIONS, DOMAIN)} | history().keys()
     ordered = sorted(
         keys, key=lambda key: (order.index(key[0]) if key[0] in order else len(order), key[1])
     )

@@ -1,11 +1,12 @@
 """onnx's own backend suite on the compiled engine, with the suite's tolerances.
 
-Every case runs as it is, then written and read again; all together take half a minute.
+Every case runs as it is, then written and read again.
 """
 
 from __future__ import annotations
 
 import warnings
+import zlib
 
 import numpy as np
 import onnx_cases
@@ -16,14 +17,11 @@ from neuralsym.engines import onnx as engine
 
 RANDOM = {name for name in onnx_cases.names() if name.startswith("node/test_bernoulli")}
 """Cases with numbers that nothing prescribes: their statistics are tested."""
-KNOWN: dict[str, str] = {}
-"""Cases that do not pass, each with its reason; one that begins to pass fails its test."""
-
+SAMPLE = 4
+"""The default run takes one case in so many, by a hash of the name; the others are slow tests."""
 
 CASES = [
-    pytest.param(
-        name, marks=pytest.mark.xfail(reason=KNOWN[name], strict=True) if name in KNOWN else ()
-    )
+    pytest.param(name, marks=pytest.mark.slow if zlib.crc32(name.encode()) % SAMPLE else ())
     for name in onnx_cases.names()
     if name not in RANDOM
 ]

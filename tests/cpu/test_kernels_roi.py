@@ -85,7 +85,7 @@ def test_regions_and_indices_of_other_names_must_agree():
     x = np.zeros((2, 1, 4, 4), np.float32)
     r, i = fed("r", np.zeros((3, 4), np.float32), ("A", 4)), fed("i", np.zeros(3, np.int64), ("B",))
     cell = compiled(ops.roi_align(fed("x", x), r, i))
-    with pytest.raises(NeuralsymError, match="elements are needed"):
+    with pytest.raises(NeuralsymError, match="a batch index for each region"):
         computed(cell, {"x": x, "r": np.zeros((3, 4), np.float32), "i": np.zeros(2, np.int64)})
 
 
