@@ -19,7 +19,7 @@ strides are in bytes, every activation address is that of its first inner pixel.
 | | row-major output: of a vector), and row of a tile with several |
 | SCALES | bytes from the biases to the scales, which lie behind them |
 | LOW, HIGH, OFFSET | bounds of the scaled sums (float32), what makes integers of them (int32) |
-| KEEP, OTHER, OTHER_ZERO | factors of the result and of the residual, and its zero (float32) |
+| KEEP, OTHER, OTHER_ZERO | factors of the result and the residual, what its zero adds (float32) |
 | SUM_LOW, SUM_HIGH, SUM_OFFSET | as above, for the sum with the residual |
 """
 

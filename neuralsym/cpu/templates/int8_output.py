@@ -19,7 +19,6 @@ MAGIC_BITS = 0x4B400000
 WIDE_MAGIC = 1.5 * 2.0**52
 
 SIGN = {NumberType.INT8: "sext", NumberType.UINT8: "zext"}
-TO_REAL = {NumberType.INT8: "sitofp", NumberType.UINT8: "uitofp"}
 
 
 @dataclass(frozen=True)
@@ -40,125 +39,62 @@ class Results:
         size = 4 * self.text.width
         return [f.load(self.text.sums, f.at("%bias", j * size)) for j in range(self.vectors)]
 
+    def fetch(self, f: Function) -> None:
+        """Begin to fetch what the results will be added to."""
+        if self.text.residual is not None:
+            for place in self._lines(self._beside(f), self.text.width):
+                f.prefetch(place)
+
     def finish(self, f: Function, sums: list[str]) -> None:
-        """Store what becomes of the sums."""
+        """Store what becomes of the sums, one after the other: each frees its registers."""
         text = self.text
         places = self._places(f, "%output", Int8Word.OUTPUT_BLOCK, Int8Word.OUTPUT_ROW)
-        if text.output is NumberType.INT32:
-            values = sums
-        elif text.exact and text.quantised:
-            values = self._exact(f, sums)
-        else:
-            values = self._scaled(f, sums)
-            if text.quantised:
-                values = self._rounded(f, values)
-        self._store(f, values, places)
-
-    # -- values ----------------------------------------------------------------------------
-    def _scaled(self, f: Function, sums: list[str]) -> list[str]:
-        kind, scales = self.text.reals, self._scales(f)
-        real = [f.value(f"sitofp {self.text.sums} {s} to {kind}") for s in sums]
-        return [f.value(f"fmul {kind} {v}, {scales[i % self.vectors]}") for i, v in enumerate(real)]
-
-    def _scales(self, f: Function) -> list[str]:
-        first = f.at("%bias", f.word(Int8Word.SCALES))
-        size = 4 * self.text.width
-        return [f.load(self.text.reals, f.at(first, j * size)) for j in range(self.vectors)]
-
-    def _rounded(self, f: Function, values: list[str]) -> list[str]:
-        """Integers as bytes of the output type, with the residual added."""
-        text, kind = self.text, self.text.reals
-        magic = constant(MAGIC, text.width)
-        values = self._clamped(f, values, Int8Word.LOW, Int8Word.HIGH)
-        if text.residual is None:
-            return self._integers(f, values, Int8Word.OFFSET)
-        keep, other, zero = (
-            self._number(f, w) for w in (Int8Word.KEEP, Int8Word.OTHER, Int8Word.OTHER_ZERO)
-        )
-        places = self._places(f, "%residual", Int8Word.RESIDUAL_BLOCK, Int8Word.RESIDUAL_ROW, 1)
-        sums = []
-        for value, place in zip(values, places, strict=True):
-            high = f.value(f"fadd {kind} {value}, {magic}")
-            own = f.value(f"fsub {kind} {high}, {magic}")
-            own = f.value(f"fmul {kind} {own}, {keep}")
-            short = f.load(f"<{text.width} x i8>", place, 1)
-            wide = f.value(f"{SIGN[text.residual]} <{text.width} x i8> {short} to {text.sums}")
-            beside = f.value(f"sitofp {text.sums} {wide} to {kind}")
-            beside = f.value(f"fsub {kind} {beside}, {zero}")
-            sums.append(f.call("fmuladd", kind, beside, other, own))
-        sums = self._clamped(f, sums, Int8Word.SUM_LOW, Int8Word.SUM_HIGH)
-        return self._integers(f, sums, Int8Word.SUM_OFFSET)
-
-    def _integers(self, f: Function, values: list[str], offset: Int8Word) -> list[str]:
-        text, kind = self.text, self.text.reals
-        magic = constant(MAGIC, text.width)
-        shift = f.splat(f.load("i32", f.at("%desc", 8 * offset)), "i32", text.width)
-        made = []
-        for value in values:
-            high = f.value(f"fadd {kind} {value}, {magic}")
-            bits = f.value(f"bitcast {kind} {high} to {text.sums}")
-            whole = f.value(f"add {text.sums} {bits}, {shift}")
-            made.append(f.value(f"trunc {text.sums} {whole} to <{text.width} x i8>"))
-        return made
-
-    def _exact(self, f: Function, sums: list[str]) -> list[str]:
-        text = self.text
-        double, long = f"<{text.width} x double>", f"<{text.width} x i64>"
-        scales = [f.value(f"fpext {text.reals} {s} to {double}") for s in self._scales(f)]
-        bounds = [
-            f.value(f"fpext {text.reals} {self._number(f, w)} to {double}")
-            for w in (Int8Word.LOW, Int8Word.HIGH)
-        ]
-        magic = constant(WIDE_MAGIC, text.width, "double")
-        at = f.at("%desc", 8 * Int8Word.OFFSET)
-        shift = f.splat(f.load("i32", at), "i32", text.width)
-        made = []
-        for i, value in enumerate(sums):
-            wide = f.value(f"sitofp {text.sums} {value} to {double}")
-            wide = f.value(f"fmul {double} {wide}, {scales[i % self.vectors]}")
-            wide = self._between(f, wide, double, bounds[0], bounds[1])
-            wide = f.value(f"fadd {double} {wide}, {magic}")
-            bits = f.value(f"bitcast {double} {wide} to {long}")
-            whole = f.value(f"trunc {long} {bits} to {text.sums}")
-            whole = f.value(f"add {text.sums} {whole}, {shift}")
-            made.append(f.value(f"trunc {text.sums} {whole} to <{text.width} x i8>"))
-        return made
-
-    def _clamped(self, f: Function, values: list[str], low: Int8Word, high: Int8Word) -> list[str]:
-        least, most = self._number(f, low), self._number(f, high)
-        return [self._between(f, v, self.text.reals, least, most) for v in values]
-
-    def _between(self, f: Function, value: str, kind: str, least: str, most: str) -> str:
-        """min(max(value, least), most); a NaN becomes `least`, as QuantizeLinear has it."""
-        lanes = f"<{self.text.width} x i1>"
-        above = f.value(f"fcmp ogt {kind} {value}, {least}")
-        value = f.value(f"select {lanes} {above}, {kind} {value}, {kind} {least}")
-        below = f.value(f"fcmp olt {kind} {value}, {most}")
-        return f.value(f"select {lanes} {below}, {kind} {value}, {kind} {most}")
-
-    def _number(self, f: Function, word: Int8Word) -> str:
-        return f.splat(f.load("float", f.at("%desc", 8 * word)), "float", self.text.width)
-
-    # -- memory ----------------------------------------------------------------------------
-    def _store(self, f: Function, values: list[str], places: list[str]) -> None:
-        text = self.text
-        element = {NumberType.INT32: "i32", NumberType.FLOAT32: "float"}.get(text.output, "i8")
-        kind, align = f"<{text.width} x {element}>", text.output.itemsize
+        numbers = _Numbers(self, f)
+        beside = self._beside(f) if text.residual is not None else places
         masks = []
         if text.ragged:
             masks = [
                 f.lane_mask(f.sub("%lanes", j * text.width), text.width)
                 for j in range(self.vectors)
             ]
-        for i, (value, place) in enumerate(zip(values, places, strict=True)):
-            if masks and text.rows_only:
-                f.masked_store(kind, value, place, masks[i % self.vectors], align)
-                continue
-            if masks:
-                mask = masks[i % self.vectors]
-                lanes = f"<{text.width} x i1>"
-                value = f.value(f"select {lanes} {mask}, {kind} {value}, {kind} zeroinitializer")
-            f.store(kind, value, place, align)
+        for i, value in enumerate(sums):
+            j = i % self.vectors
+            if text.output is NumberType.INT32:
+                made = value
+            elif text.exact and text.quantised:
+                made = numbers.exact(value, j)
+            else:
+                made = numbers.scaled(value, j)
+                if text.quantised:
+                    made = numbers.rounded(made, beside[i])
+            self._store(f, made, places[i], masks[j] if masks else None)
+
+    # -- memory ----------------------------------------------------------------------------
+    def _store(self, f: Function, value: str, place: str, mask: str | None) -> None:
+        text = self.text
+        element = {NumberType.INT32: "i32", NumberType.FLOAT32: "float"}.get(text.output, "i8")
+        kind, align = f"<{text.width} x {element}>", text.output.itemsize
+        if mask is not None and text.rows_only:
+            f.masked_store(kind, value, place, mask, align)
+            return
+        if mask is not None:
+            lanes = f"<{text.width} x i1>"
+            value = f.value(f"select {lanes} {mask}, {kind} {value}, {kind} zeroinitializer")
+        f.store(kind, value, place, align)
+
+    def _beside(self, f: Function) -> list[str]:
+        """Addresses of the residual's vectors."""
+        return self._places(f, "%residual", Int8Word.RESIDUAL_BLOCK, Int8Word.RESIDUAL_ROW, 1)
+
+    def _lines(self, places: list[str], size: int) -> list[str]:
+        """Of a tile's places, one for each cache line, more or less."""
+        each = max(1, 64 // size)
+        return [
+            place
+            for i, place in enumerate(places)
+            if i // self.vectors % self.columns % each == 0
+            or i // self.vectors % self.columns == self.columns - 1
+        ]
 
     def _places(
         self, f: Function, base: str, block: Int8Word, row: Int8Word, itemsize: int | None = None
@@ -179,3 +115,87 @@ class Results:
             for c in range(self.columns)
             for j in range(self.vectors)
         ]
+
+
+class _Numbers:
+    """The formulas of a tile; their constants are loaded once."""
+
+    def __init__(self, out: Results, f: Function) -> None:
+        self.text, self.f = out.text, f
+        text = out.text
+        if text.output is NumberType.INT32:
+            return
+        first, size = f.at("%bias", f.word(Int8Word.SCALES)), 4 * text.width
+        self.scales = [f.load(text.reals, f.at(first, j * size)) for j in range(out.vectors)]
+        if not text.quantised:
+            return
+        self.bounds = self._number(Int8Word.LOW), self._number(Int8Word.HIGH)
+        if text.exact:
+            double = f"<{text.width} x double>"
+            self.wide = [f.value(f"fpext {text.reals} {s} to {double}") for s in self.scales]
+            self.wide_bounds = [f.value(f"fpext {text.reals} {b} to {double}") for b in self.bounds]
+        if text.residual is not None:
+            words = (Int8Word.KEEP, Int8Word.OTHER, Int8Word.OTHER_ZERO)
+            self.keep, self.other, self.other_zero = map(self._number, words)
+            self.sum_bounds = self._number(Int8Word.SUM_LOW), self._number(Int8Word.SUM_HIGH)
+        last = Int8Word.OFFSET if text.residual is None else Int8Word.SUM_OFFSET
+        self.offset = f.splat(f.load("i32", f.at("%desc", 8 * last)), "i32", text.width)
+
+    def scaled(self, value: str, j: int) -> str:
+        """The sum times the scale of its channel."""
+        kind = self.text.reals
+        real = self.f.value(f"sitofp {self.text.sums} {value} to {kind}")
+        return self.f.value(f"fmul {kind} {real}, {self.scales[j]}")
+
+    def rounded(self, value: str, place: str) -> str:
+        """Integers as bytes of the output type, with the residual at `place` added."""
+        f, text, kind = self.f, self.text, self.text.reals
+        value = self._between(value, kind, *self.bounds)
+        magic = constant(MAGIC, text.width)
+        if text.residual is not None:
+            own = self._whole(value)
+            own = f.call("fmuladd", kind, own, self.keep, self.other_zero)
+            short = f.load(f"<{text.width} x i8>", place, 1)
+            wide = f.value(f"{SIGN[text.residual]} <{text.width} x i8> {short} to {text.sums}")
+            beside = f.value(f"sitofp {text.sums} {wide} to {kind}")
+            value = f.call("fmuladd", kind, beside, self.other, own)
+            value = self._between(value, kind, *self.sum_bounds)
+        high = f.value(f"fadd {kind} {value}, {magic}")
+        bits = f.value(f"bitcast {kind} {high} to {text.sums}")
+        whole = f.value(f"add {text.sums} {bits}, {self.offset}")
+        return f.value(f"trunc {text.sums} {whole} to <{text.width} x i8>")
+
+    def _whole(self, value: str) -> str:
+        """The nearest whole number, as a float32; the smallest vectors may lack the instruction."""
+        f, kind = self.f, self.text.reals
+        if self.text.width > 4:
+            return f.call("rint", kind, value)
+        magic = constant(MAGIC, self.text.width)
+        high = f.value(f"fadd {kind} {value}, {magic}")
+        return f.value(f"fsub {kind} {high}, {magic}")
+
+    def exact(self, value: str, j: int) -> str:
+        """The sum scaled in float64, rounded, as bytes of the output type."""
+        f, text = self.f, self.text
+        double, long = f"<{text.width} x double>", f"<{text.width} x i64>"
+        wide = f.value(f"sitofp {text.sums} {value} to {double}")
+        wide = f.value(f"fmul {double} {wide}, {self.wide[j]}")
+        wide = self._between(wide, double, *self.wide_bounds)
+        magic = constant(WIDE_MAGIC, text.width, "double")
+        wide = f.value(f"fadd {double} {wide}, {magic}")
+        bits = f.value(f"bitcast {double} {wide} to {long}")
+        whole = f.value(f"trunc {long} {bits} to {text.sums}")
+        whole = f.value(f"add {text.sums} {whole}, {self.offset}")
+        return f.value(f"trunc {text.sums} {whole} to <{text.width} x i8>")
+
+    def _between(self, value: str, kind: str, least: str, most: str) -> str:
+        """min(max(value, least), most); a NaN becomes `least`, as QuantizeLinear has it."""
+        f, lanes = self.f, f"<{self.text.width} x i1>"
+        above = f.value(f"fcmp ogt {kind} {value}, {least}")
+        value = f.value(f"select {lanes} {above}, {kind} {value}, {kind} {least}")
+        below = f.value(f"fcmp olt {kind} {value}, {most}")
+        return f.value(f"select {lanes} {below}, {kind} {value}, {kind} {most}")
+
+    def _number(self, word: Int8Word) -> str:
+        f = self.f
+        return f.splat(f.load("float", f.at("%desc", 8 * word)), "float", self.text.width)

@@ -400,7 +400,7 @@ def int8_words(plan: Int8Plan, at: Addresses, geometry: Geometry, output: Output
         Int8Word.OFFSET: _low_bits(output.zero - own),
         Int8Word.KEEP: float32_word(output.keep),
         Int8Word.OTHER: float32_word(output.other),
-        Int8Word.OTHER_ZERO: float32_word(output.other_zero),
+        Int8Word.OTHER_ZERO: float32_word(-output.other_zero * output.other),
         Int8Word.SUM_LOW: float32_word(output.sum_low - output.sum_zero),
         Int8Word.SUM_HIGH: float32_word(output.sum_high - output.sum_zero),
         Int8Word.SUM_OFFSET: _low_bits(output.sum_zero - own),
