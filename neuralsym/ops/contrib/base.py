@@ -52,7 +52,8 @@ class Given:
 
     def __getitem__(self, index: int) -> Symbol:
         symbol = self.optional(index)
-        assert symbol is not None
+        if symbol is None:
+            self.fail(f"its input {self.op.schema.formal_input(index).name} is missing")
         return symbol
 
     def shape(self, index: int) -> Shape:
@@ -100,6 +101,9 @@ class Contrib(Op, abstract=True):
         except OpError as error:
             kind = type(error) if isinstance(error, TypeMismatch) else ShapeMismatch
             call.fail(_reason(error), kind)
+        except (IndexError, ZeroDivisionError):
+            # `written` reads the axes that a valid node has, and divides by its counts.
+            call.fail("its attributes and the shapes of its inputs do not fit each other")
         return [symbol.type for symbol in made]
 
     @classmethod
