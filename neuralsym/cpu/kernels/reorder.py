@@ -9,6 +9,7 @@ from typing import Any
 from neuralsym.core.leaves import OWN
 from neuralsym.cpu.emit import Code, array_kernel
 from neuralsym.cpu.kernels.geometry import inner, plane
+from neuralsym.cpu.kernels.int8_reorder import byte_move
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word
 from neuralsym.cpu.templates.layout import Plane
@@ -34,6 +35,9 @@ def move(width: int, source: Buffer, target: Buffer, sizes: Sizes) -> Row:
     """The row that copies `source` to `target`, each in its own layout."""
     here, there = plane(source, sizes), plane(target, sizes)
     addresses = inner(source, sizes), inner(target, sizes)
+    bytes_row = byte_move(here, there, addresses, sizes.shape(source)[0])
+    if bytes_row is not None:
+        return bytes_row
     kind = _move(here, there, width)
     if kind is None or source.dtype.itemsize != 4:
         return _elements(here, there, addresses, sizes.shape(source)[0], source.dtype.itemsize)
