@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, auto
+from enum import IntEnum
 from typing import Literal
 
 from neuralsym.cpu.ir import Function, Module
@@ -33,25 +33,24 @@ Mask = Literal["", "bool", "float32"]
 
 
 class Word(IntEnum):
-    """Places in the descriptor; strides are bytes."""
+    """Places in the descriptor; strides are those of entries, heads and rows, in bytes."""
 
     Y = 0
-    Q = auto()
-    PANELS = auto()
-    V = auto()
-    MASK = auto()
-    SCRATCH = auto()
-    BATCH = auto()
-    HEADS = auto()
-    GROUP = auto()
-    LENGTH = auto()
-    KEYS = auto()
-    SCALE = auto()
-    Y_STRIDES = auto()
-    Q_STRIDES = Y_STRIDES + 3
-    V_STRIDES = Q_STRIDES + 3
-    MASK_STRIDES = V_STRIDES + 3
-    COUNT = MASK_STRIDES + 3
+    Q = 1
+    PANELS = 2
+    V = 3
+    MASK = 4
+    SCRATCH = 5
+    BATCH = 6
+    HEADS = 7
+    GROUP = 8
+    LENGTH = 9
+    KEYS = 10
+    SCALE = 11
+    Y_STRIDES = 12
+    Q_STRIDES = 15
+    V_STRIDES = 18
+    MASK_STRIDES = 21
 
 
 @dataclass(frozen=True)

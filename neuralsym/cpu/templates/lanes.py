@@ -104,8 +104,9 @@ def extreme(f: Function, how: str, kind: NumberType, width: int, a: str, b: str)
         sign = "u" if kind.startswith("uint") else "s"
         better = f.value(f"icmp {sign}{word} {type_} {b}, {a}")
         return f.value(f"select {lanes} {better}, {type_} {b}, {type_} {a}")
-    better = f.value(f"fcmp u{word} {type_} {b}, {a}")
-    made = f.value(f"select {lanes} {better}, {type_} {b}, {type_} {a}")
+    # The machine's own maximum: the second where either is NaN. So only a NaN in the first is lost.
+    better = f.value(f"fcmp o{word} {type_} {a}, {b}")
+    made = f.value(f"select {lanes} {better}, {type_} {a}, {type_} {b}")
     unknown = f.value(f"fcmp uno {type_} {a}, {a}")
     return f.value(f"select {lanes} {unknown}, {type_} {a}, {type_} {made}")
 

@@ -76,17 +76,39 @@ class _Writer:
         f = self.f
         inner = f.mul(self.kept[1], self.kept[2])
         low, high = f.share(f.mul(self.kept[0], inner))
-        with f.loop(high, start=low) as unit:
-            first, rest = f.sdiv(unit.index, inner), f.srem(unit.index, inner)
-            places = (first, f.sdiv(rest, self.kept[2]), f.srem(rest, self.kept[2]))
-            start = self._move(f.operand(1), places, self.kept_strides)
-            shift = None
-            if self.text.how == "log_sum_exp":
-                shift = self._finite(self._row(start, "max", None), self.single, 1)
-            made = self._row(start, self.text.how, shift)
-            place = f.at(f.operand(0), f.mul(unit.index, self.text.kind.itemsize))
-            store(f, self._finish(made, shift, 1), self.text.kind, place, 1)
+        simple = f.compare("eq", f.mul(self.kept[0], self.kept[1]), 1)
+        one = f.compare("eq", f.mul(self.sizes[0], self.sizes[1]), 1)
+        few = f.compare("sle", self.sizes[2], STREAMS * ROW_PIECE * self.lanes)
+
+        def rows(short: bool) -> list[str]:
+            with f.loop(high, start=low) as unit:
+                start = self._start(unit.index, inner, simple)
+                shift = None
+                if self.text.how == "log_sum_exp":
+                    shift = self._finite(self._row(start, "max", None, short), self.single, 1)
+                made = self._row(start, self.text.how, shift, short)
+                place = f.at(f.operand(0), f.mul(unit.index, self.text.kind.itemsize))
+                store(f, self._finish(made, shift, 1), self.text.kind, place, 1)
+            return []
+
+        short = f.value(f"and i1 {one}, {few}")
+        f.choose(short, [], lambda: rows(True), lambda: rows(False))
         return []
+
+    def _start(self, unit: str, inner: str, simple: str) -> str:
+        """Where the terms of an output begin; without divisions where one run of axes is kept."""
+        f = self.f
+
+        def counted() -> list[str]:
+            return [self._move(f.operand(1), (unit,), self.kept_strides[2:])]
+
+        def divided() -> list[str]:
+            first, rest = f.sdiv(unit, inner), f.srem(unit, inner)
+            places = (first, f.sdiv(rest, self.kept[2]), f.srem(rest, self.kept[2]))
+            return [self._move(f.operand(1), places, self.kept_strides)]
+
+        (made,) = f.choose(simple, ["ptr"], counted, divided)
+        return made
 
     def _columns(self) -> list[str]:
         f = self.f
@@ -138,13 +160,28 @@ class _Writer:
         return start
 
     # -- terms -----------------------------------------------------------------------------
-    def _row(self, start: str, how: How, shift: str | None) -> str:
-        """One output: the total of all terms as a scalar."""
+    def _row(self, start: str, how: How, shift: str | None, short: bool) -> str:
+        """One output: the total of all terms as a scalar; short: they are one stretch."""
         f = self.f
         single, total = (self.single, self.single) if how == "max" else (self.single, self.total)
         wide = None if shift is None else f.splat(shift, IR_TYPE[single], self.lanes)
         first = _neutral(how, total, 1)
         scalar = IR_TYPE[total]
+
+        def stretch(row: str, begin: str, stop: str, before: str) -> str:
+            lanes = self._stretch(row, begin, stop, how, wide)
+            name = horizontal(
+                f,
+                lanes,
+                IR_TYPE[single],
+                self.lanes,
+                lambda a, b, width: self._join(how, single, width, a, b),
+            )
+            made = convert(f, Value(name, single), total, 1).name
+            return self._join(how, total, 1, before, made)
+
+        if short:
+            return stretch(start, "0", self.sizes[2], first)
         with f.loop(self.sizes[0], (scalar, first)) as outer:
             at = f.at(start, f.mul(outer.index, self.strides[0]))
             with f.loop(self.sizes[1], (scalar, outer.values[0])) as middle:
@@ -152,16 +189,7 @@ class _Writer:
                 step = STREAMS * ROW_PIECE * self.lanes
                 with f.loop(self.sizes[2], (scalar, middle.values[0]), step=step) as piece:
                     stop = f.minimum(f.add(piece.index, step), self.sizes[2])
-                    lanes = self._stretch(row, piece.index, stop, how, wide)
-                    name = horizontal(
-                        f,
-                        lanes,
-                        IR_TYPE[single],
-                        self.lanes,
-                        lambda a, b, width: self._join(how, single, width, a, b),
-                    )
-                    made = convert(f, Value(name, single), total, 1).name
-                    piece.next(self._join(how, total, 1, piece.values[0], made))
+                    piece.next(stretch(row, piece.index, stop, piece.values[0]))
                 middle.next(piece.values[0])
             outer.next(middle.values[0])
         return outer.values[0]
