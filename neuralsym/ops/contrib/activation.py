@@ -125,7 +125,7 @@ class BiasSoftmax(Contrib):
     def written(cls, given: Given) -> Sequence[Symbol]:
         data, bias = given[0], given[1]
         rank = rank_of(data)
-        axis = given.attr("axis") % rank if rank else 0
+        axis = given.axis(rank)
         total = data + bias
         if axis == rank - 1:
             return [op("Softmax", total, axis=-1)]

@@ -63,6 +63,13 @@ class Given:
     def rank(self, index: int) -> int:
         return len(self.shape(index))
 
+    def axis(self, rank: int) -> int:
+        """The attribute `axis`, counted from the front; an OpError where no such axis is."""
+        axis = self.attr("axis")
+        if not -rank <= axis < rank:
+            self.fail(f"axis={axis} is out of range for rank {rank}")
+        return int(axis % rank)
+
     def fail(self, reason: str) -> NoReturn:
         raise ShapeMismatch(reason)
 

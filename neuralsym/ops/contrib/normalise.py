@@ -301,7 +301,9 @@ class SimplifiedLayerNormalization(Contrib):
     def written(cls, given: Given) -> Sequence[Symbol]:
         x, axis = given[0], given.attr("axis")
         wide = x if x.dtype == "float64" else cast(x, "float32")
-        axes = whole(*range(axis, 0)) if axis < 0 else whole(*range(axis, rank_of(x)))
+        if axis >= 0:
+            axis = given.axis(rank_of(x)) - rank_of(x)
+        axes = whole(*range(axis, 0))
         squares = op("ReduceMean", wide * wide, axes, keepdims=1)
         inverse = op("Reciprocal", op("Sqrt", squares + given.attr("epsilon")))
         y = cast(wide * inverse, given[1].dtype) * given[1]

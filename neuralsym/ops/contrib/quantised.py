@@ -117,10 +117,11 @@ class QLinearSoftmax(OnReals):
 
     @classmethod
     def on_reals(cls, given: Given, x: Symbol) -> Symbol:
-        rank, axis = rank_of(x), given.attr("axis")
-        if given.attr("opset") >= 13 or axis % max(rank, 1) == rank - 1:
+        rank = rank_of(x)
+        axis = given.axis(rank)
+        if given.attr("opset") >= 13 or axis == rank - 1:
             return op("Softmax", x, axis=axis)
-        rows = op("Softmax", op("Flatten", x, axis=axis % rank), axis=-1)
+        rows = op("Softmax", op("Flatten", x, axis=axis), axis=-1)
         return op("Reshape", rows, op("Shape", x))
 
 
