@@ -9,6 +9,7 @@ from neuralsym.core.registry import apply, call
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.passes.activations import ACTIVATIONS
 from neuralsym.passes.norms import NORMS
+from neuralsym.passes.views import VIEWS
 from neuralsym.rewrite.pattern import P
 from neuralsym.rewrite.rule import Result, Rule, reject, rule
 
@@ -67,4 +68,4 @@ def explicit_pads(window: Node) -> Result:
     return apply(window.op, window.inputs, attrs, outputs=len(window.outputs))
 
 
-CANONICAL: tuple[Rule, ...] = (*ACTIVATIONS, *NORMS, global_average, explicit_pads)
+CANONICAL: tuple[Rule, ...] = (*ACTIVATIONS, *NORMS, *VIEWS, global_average, explicit_pads)

@@ -311,6 +311,15 @@ def divisor_of_gemm(x: Symbol, w: Symbol, b: Symbol | None, gemm: Node, factor: 
     return _behind_gemm(x, w, b, gemm, factor, _over)
 
 
+@rule(P.Sub(P.op("MatMul", "Gemm")().named("product"), P.const("offset")))
+def difference_of_product(product: Node, offset: Symbol) -> Result:
+    """x @ w - c = x @ w + (-c), which the product's kernel adds as it goes"""
+    value = product.outputs[0]
+    if not value.dtype.is_float or stored(offset).size == 1:
+        return reject("it is of integers, or of one number")
+    return value + ops.neg(offset)
+
+
 @rule(P.MatMul(P.Mul("x", P.const("factor")).named("scaled"), P.const("w")))
 def factor_into_product(x: Symbol, w: Symbol, factor: Symbol, scaled: Node) -> Result:
     """(x k) @ w = x @ (k w), for one factor a row of w"""
@@ -343,6 +352,7 @@ SCALES: tuple[Rule, ...] = (
     divisor_of_sum,
     factor_of_gemm,
     divisor_of_gemm,
+    difference_of_product,
     factor_into_product,
     divisor_into_product,
 )

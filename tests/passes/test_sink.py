@@ -85,7 +85,7 @@ RESIDUAL = (
         (CONV + "q = Mul(d, s)\n" + first("t", "q") + "y = Conv(t, w)",
          ["Transpose", "Conv", "Reshape", "Mul", "Conv"]),
         (CONV + "m = ReduceMean(d, pictures; keepdims=0)\ny = Sigmoid(m)",
-         ["Transpose", "Conv", "GlobalAveragePool", "Squeeze", "Sigmoid"]),
+         ["Transpose", "Conv", "GlobalAveragePool", "Sigmoid", "Squeeze"]),
         (CONV + "p = PRelu(d, slopes)\n" + first("y", "p"), ["Transpose", "Conv", "PRelu"]),
         (first("p", "x") + first("q", "z") + "y = Concat(p, q; axis=1)", ["Concat", "Transpose"]),
         (last("p", "f") + "q, r = Split(p; axis=3, num_outputs=2)\nt = Sub(q, r)\n"
