@@ -83,8 +83,9 @@ class Int8Conv(Kernel):
         count = channels(found.x)
         assert isinstance(count, int)
         block = width
-        few = int(step.attr("group") or 1) == 1 and count <= FEW_CHANNELS < width
-        if few and found.x.layout.block != width:
+        quads = -(-count // QUAD) * QUAD
+        few = count <= FEW_CHANNELS and quads < -(-count // width) * width
+        if few and int(step.attr("group") or 1) == 1 and found.x.layout.block != width:
             block = QUAD
         takes: list[Take | None] = [ROWS] * len(step.inputs)
         for i, buffer in enumerate(step.inputs):
