@@ -109,12 +109,10 @@ class _Walker:
         """The products and results of one group of output vectors."""
         f, text, word = self.f, self.text, self.word
         offset, vector, slot = row_of(f, f.operand(WinogradWord.GROUPS), group, GROUP_COLUMNS, 3)
-        counts = text.vectors
-        vectors: str = str(counts[0])
-        for i, count in enumerate(counts[1:], 1):
-            vectors = f.select(f.compare("eq", slot, i), "i64", count, vectors)
+        vectors = self._by_count(slot, text.vectors)
         pixel = f.mul(vectors, text.vector_bytes)
         step = f.mul(f.mul(pixel, text.width), word[WinogradWord.INPUT_BLOCKS])
+        part = self._by_count(slot, [64 * text.fetched_lines(v) for v in text.vectors])
         start, *_ = self._tiles_of(first)
         weights = f.at(f.operand(WinogradWord.WEIGHTS), offset)
         carried = (("ptr", weights), ("ptr", inputs), ("ptr", products))
@@ -123,13 +121,12 @@ class _Walker:
             beyond = f.at(weights, step)
             with f.loop(past, ("ptr", source), start=first) as panel:
                 low, size, _ = self._tiles_of(panel.index)
-                share = f.value(f"and i64 {f.sub(panel.index, first)}, {text.prefetch - 1}")
-                part = f.sdiv(f.mul(pixel, text.width), text.prefetch)
+                turn = f.srem(f.sub(panel.index, first), text.prefetch)
                 values = (
                     panel.values[0],
                     weights,
                     f.at(target, f.mul(f.sub(low, start), pixel)),
-                    f.at(beyond, f.mul(share, part)),
+                    f.at(beyond, f.mul(turn, part)),
                     word[WinogradWord.INPUT_BLOCKS],
                 )
                 self._product_call(slot, size, values)
@@ -163,6 +160,13 @@ class _Walker:
             sizes = (text.rows.outputs, text.columns.outputs)
             self._tile_call("tile_out", OUTPUT_PARAMETERS, values, tile.wants, sizes)
             each.next(f.at(each.values[0], f.mul(vectors, text.vector_bytes)))
+
+    def _by_count(self, slot: str, values: Sequence[int]) -> str:
+        """The value that belongs to the group's count of vectors."""
+        made = str(values[0])
+        for i, value in enumerate(values[1:], 1):
+            made = self.f.select(self.f.compare("eq", slot, i), "i64", value, made)
+        return made
 
     # -- places ----------------------------------------------------------------------------
     def _panel_bytes(self) -> str:

@@ -104,3 +104,8 @@ class WinogradText:
     def places(self) -> int:
         """Products of a tile."""
         return self.rows.size * self.columns.size
+
+    def fetched_lines(self, vectors: int) -> int:
+        """Cache lines of the next place's weights that a panel fetches with each input block."""
+        size = self.width * vectors * self.vector_bytes
+        return -(-size // 64 // self.prefetch)

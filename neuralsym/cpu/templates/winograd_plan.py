@@ -28,7 +28,8 @@ from neuralsym.cpu.templates.layout import Array, Plane, Words, aligned, even_pa
 from neuralsym.cpu.templates.winograd_axis import Axis, as_array
 from neuralsym.cpu.templates.winograd_form import PANEL_COLUMNS, SPARE, WinogradText, WinogradWord
 
-MOST_VECTORS = 3
+MOST_VECTORS = 4
+FEW_TILES = 32
 CACHE = 400 << 10
 """Bytes of transformed inputs in a block whose weights are few, of a second-level cache of 1 MB."""
 
@@ -201,7 +202,7 @@ def plan_winograd(
         columns=columns,
         tiles=tuple(sorted(tiles, reverse=True)),
         vectors=tuple(dict.fromkeys(count for _, count in groups)),
-        prefetch=4 if per_block >= 4 else 2 if per_block >= 2 else 1,
+        prefetch=max(1, min(per_block, 4)),
         edges=bool(height % rows.outputs or length % columns.outputs),
         residual=residual,
         ragged=shape.outputs % width != 0,
@@ -226,17 +227,22 @@ def _tiles(vectors: int, registers: int) -> int:
 
 
 def _vectors(total: int, vectors: int, registers: int) -> int:
-    """The output vectors of a group that let the machine's two FMA units do most."""
+    """The output vectors of a group that let the machine's two FMA units do most.
+
+    A load of an input or of weights takes some of the time even where it is no bottleneck. Where
+    tiles are few, weights are what is waited for: wide groups were 1.4 times as slow then.
+    """
+    most = min(vectors, MOST_VECTORS if total > FEW_TILES else 2)
 
     def cycles(count: int) -> float:
         parts = [count] * (vectors // count) + [vectors % count] * (vectors % count > 0)
         return sum(
-            max(tiles * part / 2, (tiles + part) / 2, 4.0) + 0.25
+            max(tiles * part / 2, (tiles + part) / 2, 4.0) + (tiles + part) / 10 + 0.25
             for tiles in even_parts(total, _tiles(count, registers))
             for part in parts
         )
 
-    return min(range(1, min(MOST_VECTORS, vectors) + 1), key=lambda v: (cycles(v), -v))
+    return min(range(1, most + 1), key=lambda v: (cycles(v), -v))
 
 
 def pack_winograd_weights(weights: Array, plan: WinogradPlan) -> Array:

@@ -74,7 +74,7 @@ def emit_product(module: Module, text: WinogradText, tiles: int, vectors: int, n
     f = module.function(name, PRODUCT_PARAMETERS, "void", True, "noinline")
     width, size, kind = text.width, text.vector_bytes, text.kind
     chunk = width * vectors * size
-    lines = max(1, chunk // text.prefetch // 64)
+    lines = text.fetched_lines(vectors)
     carried = [("ptr", "%inputs"), ("ptr", "%weights"), ("ptr", "%ahead")]
     zeros = [(kind, "zeroinitializer")] * (tiles * vectors)
     with f.loop("%blocks", *carried, *zeros) as loop:
