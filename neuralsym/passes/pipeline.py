@@ -25,6 +25,7 @@ from neuralsym.passes.epilogue import fuse_epilogues
 from neuralsym.passes.identity import DROP_IDENTITIES
 from neuralsym.passes.operands import fold_operands
 from neuralsym.passes.pad import FOLD_PADS
+from neuralsym.passes.phases import PHASES
 from neuralsym.passes.quantised import make_integer
 from neuralsym.passes.sink import sink_transposes
 from neuralsym.rewrite.driver import Event, Trace, rewrite
@@ -76,6 +77,7 @@ SIMPLIFY = (
     _plain("captures", settle_captures),
 )
 FUSE = (
+    _rules("phases", PHASES),
     _plain("epilogue", fuse_epilogues),
     _plain("operands", fold_operands),
     _plain("elementwise", fuse_elementwise),
