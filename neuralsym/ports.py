@@ -52,7 +52,12 @@ def as_input(value: Any, port: Port) -> Any:
     if dtype is NumberType.STRING:
         if array.dtype.kind not in "USOT":
             raise TypeMismatch(f"input {port} takes strings, came {array.dtype}")
-        return array.astype(object)
+        array = array.astype(object)
+        for word in array.flat:
+            if not isinstance(word, (str, bytes)):
+                raise TypeMismatch(f"input {port} takes strings, it holds {word!r}")
+        _check_shape(array.shape, port)
+        return array
     if array.dtype.kind in "USOT":
         raise TypeMismatch(f"input {port} takes numbers, came {type(value).__name__}")
     plain = not isinstance(value, (np.ndarray, np.generic))

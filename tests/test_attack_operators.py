@@ -345,3 +345,47 @@ def test_lengths_of_recurrent_layers_are_said_to_be_wrong() -> None:
 def test_no_pieces_of_nothing() -> None:
     x, split = np.zeros((0, 2), F32), np.zeros(0, I64)
     assert fed(load(model("SplitToSequence", [x, split])), [x, split]) == [[]]
+
+
+def test_strings_are_strings_of_the_declared_shape() -> None:
+    x, y = np.array(["a", "b"], object), np.array(["b", "b"], object)
+    network = load(model("Equal", [x, y]))
+    for wrong in (None, np.array(["a", None], object), np.array(["a", "b", "c"], object)):
+        with pytest.raises(NeuralsymError, match="i1"):
+            fed(network, [x, wrong])
+
+
+def test_more_memory_than_there_is() -> None:
+    x, sizes = drawn(1, 1, 2, 2), np.array([1, 1, 2**39, 1], I64)
+    network = load(model("Resize", [x, None, None, sizes], mode="linear"))
+    with pytest.raises(NeuralsymError, match="memory"):
+        network.run({"i0": x, "i3": sizes})
+
+
+CONTRIB = {
+    "missing": (
+        "MultiHeadAttention",
+        [*[drawn(1, 2, 4)] * 3, None, None, None, drawn(1, 2, 3, 2)],
+        {"num_heads": 2},
+    ),
+    "no heads": (
+        "LinearAttention",
+        [drawn(1, 2, 4), drawn(1, 2, 4), drawn(1, 2, 4)],
+        {"q_num_heads": 0, "kv_num_heads": 2, "update_rule": "linear"},
+    ),
+    "rank of scales": (
+        "GatherBlockQuantized",
+        [np.zeros((4, 32), np.uint8), np.zeros((2, 3), I64), drawn(4)],
+        {"bits": 4, "block_size": 16},
+    ),
+    "axis": ("BiasSoftmax", [drawn(2, 3), drawn(2, 3)], {"axis": 2, "is_inner_broadcast": 0}),
+}
+
+
+@pytest.mark.parametrize("case", sorted(CONTRIB))
+def test_com_microsoft_operands_that_do_not_fit(case: str) -> None:
+    op, inputs, attrs = CONTRIB[case]
+    graph = model(op, inputs, domain="com.microsoft", **attrs)
+    graph.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(NeuralsymError, match=op):
+        load(graph)

@@ -32,7 +32,7 @@ from neuralsym.cpu.settings import with_settings
 from neuralsym.cpu.store import Store
 from neuralsym.cpu.threads import Team, default_threads, shared_team
 from neuralsym.dtypes import NumberType
-from neuralsym.errors import NeuralsymError, ShapeMismatch, did_you_mean
+from neuralsym.errors import ExecutionError, NeuralsymError, ShapeMismatch, did_you_mean
 
 __all__ = ["Cell", "Instance", "Parameter"]
 
@@ -153,7 +153,12 @@ class Cell:
             if found is None:
                 if read:
                     sizes = with_settings(self.program.segments[index], sizes, read)
-                found = plan_segment(self.program, index, sizes, before, self)
+                try:
+                    found = plan_segment(self.program, index, sizes, before, self)
+                except MemoryError:
+                    raise ExecutionError(
+                        f"a run of {self.name!r} at these sizes needs more memory than can be had"
+                    ) from None
                 plans[key] = found
                 while len(plans) > PLANS:
                     plans.popitem(last=False)
