@@ -294,10 +294,19 @@ class Pad(Movement):
         rows: list[Row] = []
         mode = step.attr("mode")
         if mode == "constant":
+            rows += self.copy(target, source, inside, sizes)
             value = View(step.notes["value"], 0, (0,) * rank)
-            if list(wanted) != inside:
-                rows += self.copy(view(y, wanted), value, wanted, sizes)
-            return rows + self.copy(target, source, inside, sizes)
+            # Slabs before and behind: inside along the axes before, whole along those behind.
+            for axis in range(rank):
+                target = view(y, wanted)
+                slab = [*inside[:axis], 0, *wanted[axis + 1 :]]
+                for outer in range(axis):
+                    target = target.at(outer, max(before[outer], 0))
+                first, end = max(before[axis], 0), max(before[axis], 0) + inside[axis]
+                for start, count in ((0, first), (end, wanted[axis] - end)):
+                    slab[axis] = count
+                    rows += self.copy(target.at(axis, start), value, slab, sizes)
+            return rows
         rows += self.copy(target, source, inside, sizes)
         done = list(inside)
         for axis in range(rank):

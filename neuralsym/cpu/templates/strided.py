@@ -12,7 +12,7 @@ innermost loop looks at its strides. So no batch size ever needs another kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Function, Module
@@ -154,68 +154,78 @@ def strided_text(form: StridedText, name: str = "kernel") -> str:
     low, high = f.share(inner)
     bounds = f.select(share_last, "i64", low, 0), f.select(share_last, "i64", high, inner)
     strides = f.word(last + 1), f.word(last + 2)
-    _Writer(f, form, first, bounds, strides).axis(0, f.operand(0), f.operand(1))
+    _Writer(f, form, first, bounds, strides).write(f.operand(0), f.operand(1))
     f.do("ret i32 0")
     return str(module)
 
 
-@dataclass(frozen=True)
 class _Writer:
-    f: Function
-    form: StridedText
-    first: tuple[str, str]
-    inner: tuple[str, str]
-    strides: tuple[str, str]
+    def __init__(
+        self,
+        f: Function,
+        form: StridedText,
+        first: tuple[str, str],
+        inner: tuple[str, str],
+        strides: tuple[str, str],
+    ) -> None:
+        self.f, self.form = f, form
+        self.first, self.inner, self.strides = first, inner, strides
+        # What does not change from line to line.
+        low, high = inner
+        self.axes = [[f.word(3 + 3 * n + k) for k in range(3)] for n in range(form.depth - 1)]
+        self.lanes = max(form.vector_bytes // form.itemsize, 1)
+        self.whole = f.add(low, f.value(f"and i64 {f.sub(high, low)}, {-self.lanes}"))
+        self.rest = f.sub(high, self.whole)
+        self.some = f.compare("sgt", self.rest, 0)
+        self.masks = form.itemsize in (4, 8)
+        self.mask = f.lane_mask(self.rest, self.lanes) if self.masks else ""
 
-    def axis(self, number: int, target: str, source: str) -> None:
-        """The loop over an axis and those inside it."""
-        f = self.f
-        if number + 1 == self.form.depth:
-            self._innermost(target, source)
-            return
-        size, t, s = (f.word(3 + 3 * number + k) for k in range(3))
-        low, high = self.first if number == 0 else ("0", size)
-        with f.loop(high, start=low) as at:
-            here = f.at(target, f.mul(at.index, t))
-            there = f.at(source, f.mul(at.index, s))
-            self.axis(number + 1, here, there)
-
-    def _innermost(self, target: str, source: str) -> None:
-        """Vectors where both sides are dense, else element by element."""
+    def write(self, target: str, source: str) -> None:
+        """All lines: as vectors where both sides are dense, else element by element."""
         f, item = self.f, self.form.itemsize
-        t, s = self.strides
-        dense = [f.compare("eq", stride, item) for stride in (t, s)]
+        dense = [f.compare("eq", stride, item) for stride in self.strides]
         both = f.value(f"and i1 {dense[0]}, {dense[1]}")
         f.choose(
             both,
             [],
-            lambda: self._dense(target, source),
-            lambda: self._sparse(target, source),
+            lambda: self._axis(0, target, source, self._dense),
+            lambda: self._axis(0, target, source, self._sparse),
         )
 
-    def _dense(self, target: str, source: str) -> list[str]:
+    def _axis(
+        self, number: int, target: str, source: str, innermost: Callable[[str, str], None]
+    ) -> list[str]:
+        """The loop over an axis and those inside it."""
+        f = self.f
+        if number + 1 == self.form.depth:
+            innermost(target, source)
+            return []
+        size, t, s = self.axes[number]
+        low, high = self.first if number == 0 else ("0", size)
+        with f.loop(high, start=low) as at:
+            here = f.at(target, f.mul(at.index, t))
+            there = f.at(source, f.mul(at.index, s))
+            self._axis(number + 1, here, there, innermost)
+        return []
+
+    def _dense(self, target: str, source: str) -> None:
         f, item = self.f, self.form.itemsize
-        low, high = self.inner
-        lanes = max(self.form.vector_bytes // item, 1)
         vector = f"<{self.form.vector_bytes} x i8>"
-        end = f.add(low, f.value(f"and i64 {f.sub(high, low)}, {-lanes}"))
-        with f.loop(end, start=low, step=lanes) as at:
+        with f.loop(self.whole, start=self.inner[0], step=self.lanes) as at:
             offset = f.mul(at.index, item)
             value = f.load(vector, f.at(source, offset), 1)
             f.store(vector, value, f.at(target, offset), 1)
-        rest = f.sub(high, end)
-        if item in (4, 8):
-            with f.when(f.compare("sgt", rest, 0)):
-                kind, mask = f"<{lanes} x i{8 * item}>", f.lane_mask(rest, lanes)
-                offset = f.mul(end, item)
-                value = f.masked_load(kind, f.at(source, offset), mask, item)
-                f.masked_store(kind, value, f.at(target, offset), mask, item)
+        if self.masks:
+            with f.when(self.some):
+                kind = f"<{self.lanes} x i{8 * item}>"
+                offset = f.mul(self.whole, item)
+                value = f.masked_load(kind, f.at(source, offset), self.mask, item)
+                f.masked_store(kind, value, f.at(target, offset), self.mask, item)
         else:
-            with f.loop(high, start=end) as at:
+            with f.loop(self.inner[1], start=self.whole) as at:
                 self._element(target, source, f.mul(at.index, item), f.mul(at.index, item))
-        return []
 
-    def _sparse(self, target: str, source: str) -> list[str]:
+    def _sparse(self, target: str, source: str) -> None:
         f = self.f
         low, high = self.inner
         t, s = self.strides
@@ -226,7 +236,6 @@ class _Writer:
                 self._element(target, source, f.mul(place, t), f.mul(place, s))
         with f.loop(high, start=end) as at:
             self._element(target, source, f.mul(at.index, t), f.mul(at.index, s))
-        return []
 
     def _element(self, target: str, source: str, to: str, since: str) -> None:
         f, item = self.f, self.form.itemsize
