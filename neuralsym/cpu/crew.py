@@ -20,7 +20,7 @@ from neuralsym.cpu.interpreter import SERIAL, add_time, clock, now, row_at, stop
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.waiting import LINUX, move, processor, sleeping
-from neuralsym.cpu.worth import RUN_ALONE, SETTLED, pauses, remember, tries_alone, weigh
+from neuralsym.cpu.worth import SETTLED, pauses, remember, runs_alone, tries_alone, weigh
 
 LINE = 128
 """Bytes between what different threads write: two cache lines, as they are fetched in pairs."""
@@ -87,7 +87,7 @@ def run_team_code(target: Target) -> Code:
         before = f.load("i64", memory, 8)
         serial = f.compare("ne", f.value(f"and i64 {flags}, {SERIAL}"), 0)
         members = f.value(f"load atomic i64, ptr {f.at('%berth', MEMBERS)} monotonic, align 8")
-        alone = f.compare("eq", before, RUN_ALONE)
+        alone = runs_alone(f, memory, before)
         alone = f.value(f"or i1 {alone}, {f.compare('sle', members, 1)}")
         alone = f.value(f"or i1 {alone}, {serial}")
         alone = f.value(f"or i1 {alone}, {pauses(f)}")

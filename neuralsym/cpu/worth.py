@@ -21,11 +21,17 @@ FIRST_PAUSE, LONGEST_PAUSE = 20_000_000, 640_000_000
 """Nanoseconds for which a caller works alone when waiting costs more than sharing saves."""
 
 # The memory of a row (the last word of it). Below SETTLED: in bits 56 and up how often it has been
-# timed, then the least time shared and the least time alone, 28 bits of nanoseconds each.
+# timed, then the least time shared and the least time alone, 28 bits of nanoseconds each. SETTLED:
+# it is shared. Above: it is run alone, and for how many runs.
 TIMES_SHARED, TIMES_ALONE = 4, 4
 TIME_BITS, COUNT_BITS = 28, 56
 SETTLED = 1 << 60
-RUN_SHARED, RUN_ALONE = SETTLED, SETTLED + 1
+RUNS_ALONE = 1000
+"""After so many runs alone a row is tried again: the machine may have been busy before."""
+
+TINY_NANOSECONDS = 2_000
+"""A row that takes less than this alone is never tried again."""
+
 LONG_NANOSECONDS = 30_000
 """A row that takes longer than this is always shared."""
 
@@ -68,6 +74,17 @@ def tries_alone(f: Function, memory: str) -> str:
     return f.value(f"and i1 {open_}, {f.compare('sge', memory, TIMES_SHARED << COUNT_BITS)}")
 
 
+def runs_alone(f: Function, memory: str, before: str) -> str:
+    """Whether a row is run alone by what its memory tells; if so, it counts the run."""
+
+    def count() -> list[str]:
+        last = f.compare("eq", before, SETTLED + 1)
+        f.store("i64", f.select(last, "i64", 0, f.sub(before, 1)), memory, 8)
+        return ["true"]
+
+    return f.choose(f.compare("sgt", before, SETTLED), ["i1"], count, lambda: ["false"])[0]
+
+
 def remember(f: Function, memory: str, before: str, alone: str, took: str) -> None:
     """Put down how long a row took this time; after the last time, which way it is run."""
     mask = (1 << TIME_BITS) - 1
@@ -85,9 +102,11 @@ def remember(f: Function, memory: str, before: str, alone: str, took: str) -> No
     long = f.value(f"and i1 {tried}, {f.compare('sgt', shared, LONG_NANOSECONDS)}")
     over = f.compare("sge", count, TIMES_SHARED + TIMES_ALONE)
     better = f.compare("sle", by_self, shared)
-    way = f.select(better, "i64", RUN_ALONE, RUN_SHARED)
+    tiny = f.compare("slt", by_self, TINY_NANOSECONDS)
+    runs = f.select(tiny, "i64", 1 << 40, RUNS_ALONE)
+    way = f.select(better, "i64", f.add(runs, SETTLED), SETTLED)
     after = f.select(over, "i64", way, more)
-    f.store("i64", f.select(long, "i64", RUN_SHARED, after), memory, 8)
+    f.store("i64", f.select(long, "i64", SETTLED, after), memory, 8)
 
 
 def _least(f: Function, known: str, took: str) -> str:

@@ -12,6 +12,7 @@ The descriptor is described in `recurrent_form`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Function, Module
@@ -56,46 +57,64 @@ def recurrent_text(text: RecurrentText, name: str = "kernel") -> str:
 
 
 def _emit_tile(module: Module, text: RecurrentText, gates: int, height: int) -> None:
-    """void @tile: `height` rows of the state times `gates` vectors of each k, into `sums`."""
+    """void @tile: `height` rows of the state times `gates` vectors of each k, into `sums`.
+
+    A low tile needs several sums of each output, of every second or fourth k, to keep the machine
+    busy. A high one makes the same sums in several passes: so the bits of a result do not depend on
+    how the batch is divided, among tiles or among workers.
+    """
     f = module.function(f"tile_{gates}_{height}", TILE_PARAMETERS, "void", True, "noinline")
     total = height * gates
-    streams = max(1, min(4, LATENCY // total))
+    streams = at_once = _streams(gates)
+    while at_once > 1 and at_once * total + gates + 1 >= text.registers:
+        at_once //= 2
     rows = ["%state"]
     for _ in range(1, height):
         rows.append(f.at(rows[-1], "%stride"))
 
-    def steps(index: str, weights: str, sums: list[str], count: int) -> list[str]:
+    def steps(index: str, sums: list[str], entries: Sequence[int]) -> list[str]:
         offset = f.mul(index, text.bytes)
-        for u in range(count):
-            first = (u % streams) * total
+        place = f.at("%weights", f.mul(index, gates * text.vector_bytes))
+        for u in entries:
+            first = (u % at_once) * total
             loaded = [
-                f.load(text.kind, f.at(weights, (u * gates + g) * text.vector_bytes), text.bytes)
+                f.load(text.kind, f.at(place, (u * gates + g) * text.vector_bytes), text.bytes)
                 for g in range(gates)
             ]
             for row, base in enumerate(rows):
-                place = f.at(f.at(base, offset), u * text.bytes)
-                scalar = f.load(text.element, place, text.bytes)
+                scalar = f.load(text.element, f.at(f.at(base, offset), u * text.bytes), text.bytes)
                 value = f.splat(scalar, text.element, text.width)
                 for g, weight in enumerate(loaded):
                     at = first + row * gates + g
                     sums[at] = f.call("fmuladd", text.kind, value, weight, sums[at])
-        return [f.at(weights, count * gates * text.vector_bytes), *sums]
+        return sums
 
-    zeros = [(text.kind, "zeroinitializer")] * (total * streams)
+    zeros = [(text.kind, "zeroinitializer")] * (total * at_once)
     whole = f.value("and i64 %count, -4")
-    with f.loop(whole, ("ptr", "%weights"), *zeros, step=4) as many:
-        many.next(*steps(many.index, many.values[0], list(many.values[1:]), 4))
-    carried = [("ptr", many.values[0]), *((text.kind, v) for v in many.values[1:])]
-    with f.loop("%count", *carried, start=whole) as rest:
-        rest.next(*steps(rest.index, rest.values[0], list(rest.values[1:]), 1))
-    values = rest.values[1:]
+    values: list[str] = []
+    for low in range(0, streams, at_once):
+        entries = [u for u in range(4) if low <= u % streams < low + at_once]
+        with f.loop(whole, *zeros, step=4) as many:
+            many.next(*steps(many.index, list(many.values), entries))
+        made = many.values
+        if low == 0:
+            carried = [(text.kind, v) for v in made]
+            with f.loop("%count", *carried, start=whole) as rest:
+                rest.next(*steps(rest.index, list(rest.values), [0]))
+            made = rest.values
+        values += made
     for i in range(total):
-        parts = list(values[i::total])
+        parts = values[i::total]
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             parts = [f.value(f"fadd {text.kind} {a}, {b}") for a, b in pairs]
         f.store(text.kind, parts[0], f.at("%sums", i * text.vector_bytes), text.bytes)
     f.do("ret void")
+
+
+def _streams(sums: int) -> int:
+    """How many partial sums of each of so many sums keep the machine busy: a power of two."""
+    return 1 << (max(1, min(4, LATENCY // sums)).bit_length() - 1)
 
 
 @dataclass(frozen=True)
