@@ -34,13 +34,15 @@ class Loop:
 class Module:
     """A set of functions and the intrinsics that they declare.
 
-    `converts_halves`: whether the machine converts between float16 and float32.
+    `converts_halves`: whether the machine converts between float16 and float32; `scales`: whether
+    it multiplies vectors of float32 by powers of two.
     """
 
     functions: list[Function] = field(default_factory=list)
     declarations: set[str] = field(default_factory=set)
     globals: list[str] = field(default_factory=list)
     converts_halves: bool = True
+    scales: bool = False
 
     def function(
         self,

@@ -170,7 +170,7 @@ def constant(value: float, element: str, width: int) -> str:
 
 # -- exponentials ------------------------------------------------------------------------------
 def _reduced_exp(v: Lanes, x: str) -> tuple[str, str, str]:
-    """n, r and exp(r) - 1 for x = n*ln(2) + r; n as integers."""
+    """n as integers, n as floats and exp(r) - 1 for x = n*ln(2) + r."""
     shifted = v.fma(x, LOG2E, v.magic)
     whole = v.sub(shifted, v.magic)
     base = v.whole(_bits_of(v.magic, v.element))
@@ -180,7 +180,7 @@ def _reduced_exp(v: Lanes, x: str) -> tuple[str, str, str]:
     exact: Series = tuple(1 / math.factorial(k) for k in range(2, 14))
     series = EXP_FLOAT if v.element == "float" else exact
     tail = v.polynomial(r, series)
-    return n, r, v.fma(v.mul(r, r), tail, r)
+    return n, whole, v.fma(v.mul(r, r), tail, r)
 
 
 def _bits_of(value: float, element: str) -> int:
@@ -191,11 +191,24 @@ def _bits_of(value: float, element: str) -> int:
 def exp(v: Lanes, x: str) -> str:
     """2^n (1 + p), the power in two halves so that the ends of the range come out right."""
     low, high = (-104.0, 89.0) if v.element == "float" else (-746.0, 710.0)
-    n, _, p = _reduced_exp(v, v.above(v.below(x, high), low))
+    n, whole, p = _reduced_exp(v, v.above(v.below(x, high), low))
+    one = v.add(p, 1.0)
+    if v.f.module.scales and v.element == "float" and v.width in (4, 8, 16):
+        return scaled(v, one, whole)
     first = v.integer_op("ashr", n, 1)
     second = v.integer_op("sub", n, first)
-    one = v.add(p, 1.0)
     return v.mul(v.mul(one, v.power_of_two(first)), v.power_of_two(second))
+
+
+def scaled(v: Lanes, value: str, whole: str) -> str:
+    """value * 2^whole with one rounding, by the instruction that `Target.scales` tells of."""
+    bits = 32 * v.width
+    name, mask = f"@llvm.x86.avx512.mask.scalef.ps.{bits}", f"i{max(v.width, 8)}"
+    rounding = (", i32", ", i32 4") if bits == 512 else ("", "")
+    kinds = f"{v.kind}, {v.kind}, {v.kind}, {mask}{rounding[0]}"
+    v.f.module.declarations.add(f"declare {v.kind} {name}({kinds})")
+    listed = f"{v.kind} {value}, {v.kind} {whole}, {v.kind} zeroinitializer, {mask} -1"
+    return v.f.value(f"call {v.kind} {name}({listed}{rounding[1]})")
 
 
 def expm1(v: Lanes, x: str) -> str:

@@ -149,7 +149,7 @@ MEMORY = {
 class _Writer:
     def __init__(self, text: LoopText, target: Target) -> None:
         self.text = text
-        self.module = Module(converts_halves=target.fma)
+        self.module = Module(converts_halves=target.fma, scales=target.scales)
         self.f: Function = self.module.function("loop")
         self.scalar = "stride" in text.steps
         widest = max(carried(kind).itemsize for kind in text.kinds)

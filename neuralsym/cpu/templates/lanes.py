@@ -18,6 +18,7 @@ from neuralsym.cpu.vector_math import (
     Lanes,
     exp,
     repeated,
+    scaled,
     vector,
 )
 from neuralsym.dtypes import NumberType
@@ -129,17 +130,9 @@ def falling_exp(v: Lanes, x: str, scales: bool) -> str:
     """
     if v.element != "float" or not scales:
         return exp(v, x)
-    f = v.f
     low = v.above(x, -104.0)
     shifted = v.fma(low, LOG2E, v.magic)
     whole = v.sub(shifted, v.magic)
     r = v.fma(whole, -LN2_LOW_FLOAT, v.fma(whole, -LN2_HIGH_FLOAT, low))
     power = v.add(v.fma(v.mul(r, r), v.polynomial(r, EXP_FLOAT), r), 1.0)
-    bits = 32 * v.width
-    name, mask = f"@llvm.x86.avx512.mask.scalef.ps.{bits}", f"i{max(v.width, 8)}"
-    rounding = ", i32" if bits == 512 else ""
-    f.module.declarations.add(
-        f"declare {v.kind} {name}({v.kind}, {v.kind}, {v.kind}, {mask}{rounding})"
-    )
-    listed = f"{v.kind} {power}, {v.kind} {whole}, {v.kind} zeroinitializer, {mask} -1"
-    return f.value(f"call {v.kind} {name}({listed}{rounding and ', i32 4'})")
+    return scaled(v, power, whole)
