@@ -8,7 +8,7 @@ into the bias.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.emit import Code, array_kernel
+from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import registers
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.program import Buffer, Operand, Role, Row, Step, Word
 from neuralsym.cpu.templates.int8_dot import dot_of
 from neuralsym.cpu.templates.int8_form import Int8Text
+from neuralsym.cpu.templates.int8_parts import zero_point_text
 from neuralsym.cpu.templates.int8_plan import (
     Int8Plan,
     Machine,
@@ -168,12 +169,11 @@ def _count(buffer: Buffer) -> int | None:
 
 
 # -- weights and corrections -------------------------------------------------------------------
-def narrow(step: Step, weights: Array) -> bool:
+def narrow(step: Step, weights: Callable[[], Array]) -> bool:
     """Whether weights less their zero points are signed bytes; remembered for the step."""
     if "narrow" not in step.notes:
-        step.notes["narrow"] = bool(
-            not weights.size or (weights.min() >= -128 and weights.max() <= 127)
-        )
+        values = weights()
+        step.notes["narrow"] = bool(values.min() >= -128 and values.max() <= 127)
     return bool(step.notes["narrow"])
 
 
@@ -190,14 +190,14 @@ def int8_code(text: Int8Text, x86: bool, name: str) -> Code:
 
 
 def corrected_bias(
-    step: Step, given: Given, plan: Int8Plan, weights: Array
+    step: Step, given: Given, plan: Int8Plan, weights: Callable[[], Array]
 ) -> tuple[Buffer, list[Row]]:
     """Biases and scales as the kernel reads them, and the row that makes them in the run."""
     key = f"bias{plan.lanes}"
 
     def make() -> Array:
         known = given.x_zero if isinstance(given.x_zero, int) else 0
-        bias = -(known + given.shift) * weight_sums(weights)
+        bias = -(known + given.shift) * weight_sums(weights())
         if given.bias is not None:
             bias = bias + given.bias.value.reshape(-1).astype(np.int64)
         return pack_bias_and_scales(bias, given.scales, plan)
@@ -205,14 +205,13 @@ def corrected_bias(
     packed = step.pack(key, make)
     if isinstance(given.x_zero, int):
         return packed, []
-    sums = step.pack("sums", lambda: pack_bias_and_scales(weight_sums(weights), None, plan))
+    sums = step.pack("sums", lambda: pack_bias_and_scales(weight_sums(weights()), None, plan))
     scratch = step.scratch["bias"].buffer
-    count = 2 * plan.lanes
     words: list[Word] = [
-        *(Operand(packed), count, Operand(sums), count),
-        *(Operand(given.x_zero), 1, Operand(scratch), count),
+        *(Operand(packed), Operand(sums), Operand(given.x_zero)),
+        *(Operand(scratch), 2 * plan.lanes),
     ]
-    code = _correct_code(given.x_zero.dtype.value)
+    code = _correct_code(given.x_zero.dtype is NumberType.INT8)
     return scratch, [Row(code, words, serial=True)]
 
 
@@ -223,17 +222,6 @@ def need_bias(step: Step, given: Given, outputs: int, width: int) -> None:
 
 
 @cache
-def _correct_code(kind: str) -> Code:
-    operands = [("int32", 1, "in"), ("int32", 1, "in"), (kind, 1, "in"), ("int32", 1, "out")]
-    return array_kernel(_correct, operands, (), f"zero_point_{kind}")
-
-
-def _correct(bias: Any, sums: Any, zero: Any, out: Any) -> None:
-    for i in range(out.shape[0]):
-        out[i] = bias[i] - zero[0] * sums[i]
-
-
-def operand_list(found: Given) -> Sequence[Buffer]:
-    """The inputs whose values a kernel reads in the run."""
-    given = [found.x, found.z, found.x_zero if isinstance(found.x_zero, Buffer) else None]
-    return [b for b in given if b is not None]
+def _correct_code(is_signed: bool) -> Code:
+    text = zero_point_text("zero_point", "sext" if is_signed else "zext")
+    return Code("zero point", "zero_point", text)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from neuralsym.core.leaves import OWN
-from neuralsym.cpu.emit import Code, array_kernel
-from neuralsym.cpu.kernels.geometry import channels, fixed, inner, plane, widest_halo, window
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.geometry import (
+    channels,
+    fixed,
+    inner,
+    plane,
+    stored_array,
+    widest_halo,
+    window,
+)
 from neuralsym.cpu.kernels.int8 import (
     Array,
     Given,
@@ -29,6 +36,7 @@ from neuralsym.cpu.options import Options
 from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, owner
 from neuralsym.cpu.templates.conv_plan import ConvShape
 from neuralsym.cpu.templates.int8_form import QUAD
+from neuralsym.cpu.templates.int8_parts import border_text
 from neuralsym.cpu.templates.int8_plan import (
     Addresses,
     Int8Plan,
@@ -113,7 +121,7 @@ class Int8Conv(Kernel):
         plan = plan_int8_conv(shape, source, target, beside, found.output, machine, flip=found.flip)
         groups = super_groups(shape, machine.width, source.lanes)
         packed = step.pack(f"weights{plan.vectors}", lambda: weights.packed(plan, groups))
-        bias, rows = corrected_bias(step, found, plan, weights.array)
+        bias, rows = corrected_bias(step, found, plan, lambda: weights.array)
         # A halo is zero already, unless another step has filled it.
         if any(shape.before + shape.after) and self.borders[owner(found.x)] != {0}:
             rows.append(_border(step, found, sizes))
@@ -161,12 +169,12 @@ class _Weights:
     def __init__(self, step: Step, found: Given, shape: ConvShape) -> None:
         self.found, self.shape = found, shape
         self.plain = found.w.dtype.value == "int8" and not found.w_zero.any()
-        self.narrow = self.plain or narrow(step, self.array)
+        self.narrow = self.plain or narrow(step, lambda: self.array)
 
     @property
     def array(self) -> Array:
         """[outputs][channels of a group][taps], int16."""
-        values = self.found.w.value.astype(np.int16)
+        values = stored_array(self.found.w).astype(np.int16)
         values = values.reshape(values.shape[0], values.shape[1], -1)
         return np.asarray(values - self.found.w_zero.astype(np.int16).reshape(-1, 1, 1))
 
@@ -198,26 +206,15 @@ def border_row(x: Buffer, value: Operand, sizes: Sizes) -> Row:
     edges = np.flatnonzero(flat[1:] != flat[:-1]).reshape(-1, 2) * pixel
     table = np.ascontiguousarray(edges, dtype=np.int64)
     words: list[Word] = [
-        *(Operand(x), memory[0], memory[1], outside.size * pixel, strides[0], strides[1], 1),
-        *(table, *table.shape),
-        *(value, 1),
+        *(Operand(x), memory[0], memory[1], strides[0], strides[1]),
+        *(table, len(table), value),
     ]
     return Row(_border_code(), words)
 
 
 @cache
 def _border_code() -> Code:
-    operands = [("uint8", 3, "out", False), ("int64", 2, "in"), ("uint8", 1, "in")]
-    return array_kernel(_fill, operands, (), "fill_border")
-
-
-def _fill(out: Any, ranges: Any, value: Any, worker: int, workers: int) -> None:
-    total = out.shape[0] * out.shape[1]
-    for unit in range(total * worker // workers, total * (worker + 1) // workers):
-        n, b = unit // out.shape[1], unit % out.shape[1]
-        for i in range(ranges.shape[0]):
-            for at in range(ranges[i, 0], ranges[i, 1]):
-                out[n, b, at] = value[0]
+    return Code("border", "border", border_text("border"))
 
 
 def register(library: Library) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from neuralsym.core.leaves import OWN
-from neuralsym.cpu.emit import Code, array_kernel
-from neuralsym.cpu.kernels.geometry import fixed
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.geometry import fixed, stored_array
 from neuralsym.cpu.kernels.int8 import (
     Array,
     Given,
@@ -25,6 +24,7 @@ from neuralsym.cpu.kernels.int8 import (
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
 from neuralsym.cpu.templates.int8_form import QUAD
+from neuralsym.cpu.templates.int8_parts import rows_text
 from neuralsym.cpu.templates.int8_plan import (
     Addresses,
     int8_words,
@@ -73,7 +73,7 @@ class Int8Matmul(Kernel):
             return []
         inner, columns = _matrix(found)
         is_plain = found.w.dtype.value == "int8" and not found.w_zero.any()
-        machine = machine_of(self.target, is_plain or narrow(step, _weights(found)))
+        machine = machine_of(self.target, is_plain or narrow(step, lambda: _weights(found)))
         fixed_rows = fixed((found.x.tensor.shape or (None,))[:-1]) is not None
         plan = plan_int8_matmul(
             columns,
@@ -90,11 +90,11 @@ class Int8Matmul(Kernel):
             return pack_int8_weights(wide, plan)
 
         packed = step.pack("weights", pack)
-        bias, rows = corrected_bias(step, found, plan, _weights(found))
+        bias, rows = corrected_bias(step, found, plan, lambda: _weights(found))
         a = Operand(found.x)
         if inner % QUAD:
             a = Operand(step.scratch["rows"].buffer)
-            words: list[Word] = [Operand(found.x), count, inner, a, count, _whole(inner)]
+            words: list[Word] = [Operand(found.x), a, count, inner, _whole(inner)]
             rows.append(Row(_longer_code(), words))
         geometry = matmul_geometry(plan, count, _whole(inner))
         at = Addresses(a, Operand(packed), Operand(bias), Operand(y))
@@ -120,7 +120,7 @@ def _matrix(found: Given) -> tuple[int, int]:
 
 def _weights(found: Given) -> Array:
     """[columns][inner], int16, less their zero points."""
-    values = found.w.value.astype(np.int16) - found.w_zero.astype(np.int16)
+    values = stored_array(found.w).astype(np.int16) - found.w_zero.astype(np.int16)
     return np.ascontiguousarray(values.T)
 
 
@@ -130,15 +130,7 @@ def _whole(inner: int) -> int:
 
 @cache
 def _longer_code() -> Code:
-    return array_kernel(_longer, [("uint8", 2, "in"), ("uint8", 2, "out")], (), "longer_rows")
-
-
-def _longer(x: Any, out: Any, worker: int, workers: int) -> None:
-    """What stands behind the end of a row meets weights of zero."""
-    rows = x.shape[0]
-    for i in range(rows * worker // workers, rows * (worker + 1) // workers):
-        for j in range(out.shape[1]):
-            out[i, j] = x[i, j] if j < x.shape[1] else 0
+    return Code("longer rows", "rows", rows_text("rows"))
 
 
 def register(library: Library) -> None:
