@@ -38,7 +38,7 @@ WHOLE = "its weights are whole numbers, whose sums are to be exact"
 
 
 class WinogradConv(BlockedConv):
-    """Convolutions of stride one by few taps, dense, with stored weights.
+    """Convolutions by few taps, dense, with stored weights.
 
     Where the size of images is known only in the run, each run's decides, and the direct kernel
     may run. Their number never does: one set of weights and one text serve all batches.
@@ -61,9 +61,10 @@ class WinogradConv(BlockedConv):
         if w.role is not Role.CONSTANT or (b is not None and b.role is not Role.CONSTANT):
             return "its weights are not stored"
         if not is_plain(shape) or wants_planar(shape, width):
-            return "it takes dense convolutions of stride one, of two axes, of many channels"
-        if not candidates(shape.kernel[1:]):
-            return f"it has no transforms for {shape.kernel[1]} x {shape.kernel[2]} taps"
+            return "it takes dense convolutions without dilation, of two axes, of many channels"
+        if not candidates(shape):
+            taps, strides = (" x ".join(map(str, v[1:])) for v in (shape.kernel, shape.strides))
+            return f"it has no transforms for {taps} taps of stride {strides}"
         assert w.constant is not None and y.tensor.shape is not None
         if w.constant.is_drawn and are_whole(w.value):
             return WHOLE
@@ -146,10 +147,9 @@ def images_of(step: Step) -> int:
 
 
 def is_plain(shape: ConvShape) -> bool:
-    """Whether it is dense, of strides and dilations of one, along two axes at most."""
-    ones = (1, 1, 1)
-    steps = (shape.strides, shape.dilations)
-    return shape.groups == 1 and steps == (ones, ones) and shape.kernel[0] == 1
+    """Whether it is dense, without dilation, along two axes at most."""
+    depth = (shape.kernel[0], shape.strides[0])
+    return shape.groups == 1 and shape.dilations == (1, 1, 1) and depth == (1, 1)
 
 
 def are_whole(weights: NDArray[Any]) -> bool:

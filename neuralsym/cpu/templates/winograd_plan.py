@@ -90,19 +90,20 @@ def _apart(size: int) -> int:
 
 
 # -- which tiles -------------------------------------------------------------------------------
-OUTPUTS = {1: (1,), 3: (2, 4, 6), 5: (2, 4), 7: (2,)}
-"""Outputs of a tile, by the taps of its axis."""
+OUTPUTS = {(1, 1): (1,), (3, 1): (2, 4, 6), (5, 1): (2, 4), (7, 1): (2,), (3, 2): (2, 3, 4)}
+"""Outputs of a tile, by taps and stride of its axis."""
 MOST_AMPLIFICATION = 100.0
 GAIN = 0.9
 """What part of the direct sum's time Winograd's may take at most."""
 
 
-def candidates(kernel: Sequence[int]) -> list[tuple[Axis, Axis]]:
-    """The transforms (rows, columns) that serve a filter of these taps, of bounded error."""
+def candidates(shape: ConvShape) -> list[tuple[Axis, Axis]]:
+    """The transforms (rows, columns) of bounded error that serve a filter."""
+    first, second = zip(shape.kernel[1:], shape.strides[1:], strict=True)
     return [
         (rows, columns)
-        for rows in (Axis(m, kernel[0]) for m in OUTPUTS.get(kernel[0], ()))
-        for columns in (Axis(m, kernel[1]) for m in OUTPUTS.get(kernel[1], ()))
+        for rows in (Axis(m, *first) for m in OUTPUTS.get(first, ()))
+        for columns in (Axis(m, *second) for m in OUTPUTS.get(second, ()))
         if not (rows.is_plain and columns.is_plain)
         and rows.amplification * columns.amplification <= MOST_AMPLIFICATION
     ]
@@ -123,7 +124,7 @@ def choose_axes(
     pixels = images * size[0] * size[1]
     direct = _products(shape.taps, inputs * width, outputs, pixels, width)
     best, chosen = GAIN * direct, None
-    for axes in candidates(shape.kernel[1:]):
+    for axes in candidates(shape):
         cycles = winograd_cycles(axes, images, size, inputs, outputs, width)
         if cycles < best:
             best, chosen = cycles, axes
@@ -304,10 +305,10 @@ def _tile_table(plan: WinogradPlan, source: Plane, target: Plane, residual: Plan
             y, x = i * rows.outputs, j * columns.outputs
             # Of what is left of the output, and of the input that it is made of.
             tall, wide = min(rows.outputs, height - y), min(columns.outputs, length - x)
-            has = (tall + rows.taps - 1, wide + columns.taps - 1)
+            has = (rows.reach(tall), columns.reach(wide))
             table.append(
                 (
-                    source.offset((0, y - above, x - left)),
+                    source.offset((0, y * rows.stride - above, x * columns.stride - left)),
                     target.offset((0, y, x)),
                     residual.offset((0, y, x)) if residual else 0,
                     *has,
