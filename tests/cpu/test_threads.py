@@ -1,4 +1,4 @@
-"""Teams: every worker does every row, in step; failures, host steps, forks."""
+"""Teams: rows done in shares by whoever is there; failures, host steps, callers, forks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from neuralsym.cpu.crew import MEMBERS
 from neuralsym.cpu.driver import (
     SERIAL,
     Driver,
@@ -169,21 +171,88 @@ def test_an_exception_in_any_workers_host_step(team: Team, driver: Driver) -> No
     assert str(take_exception(frame.ctypes.data)) == "from worker 1"
 
 
-def test_a_run_inside_a_run_is_done_alone(team: Team, driver: Driver) -> None:
+def members(team: Team) -> list[int]:
+    """How many threads serve each run that is going on, its caller's among them."""
+    return [int(berth.words[MEMBERS // 8]) for berth in team._running]
+
+
+def test_a_run_inside_a_run_has_its_workers(team: Team, driver: Driver) -> None:
     inner, x = chain(driver, 5)
+    seen: list[list[int]] = []
+    look = host_callback(lambda *_: seen.append(members(team)))
+    inner.add_address(look.address, [0], SERIAL)
     inner_table = inner.table()
     statuses: list[int] = []
 
     def step(frame: int, desc: int, worker: int, workers: int) -> None:
-        statuses.append(team.run(0, inner_table.ctypes.data, 5))
+        seen.append(members(team))
+        statuses.append(team.run(0, inner_table.ctypes.data, 6))
+        seen.append(members(team))
 
     host = host_callback(step)
     program = Program(driver)
     program.add_address(host.address, [0], SERIAL)
     table = program.table()
+    for _ in range(10):
+        x[1:] = 0
+        seen.clear()
+        assert team.run(0, table.ctypes.data, 1) == 0
+        assert seen == [[WORKERS], [1, WORKERS], [WORKERS]]
+        np.testing.assert_array_equal(x, expected(5))
+    assert statuses == [0] * 10
+
+
+def test_callers_divide_the_workers(driver: Driver) -> None:
+    team = Team(4, driver)
+    met = threading.Barrier(2, timeout=20)
+    seen: list[list[int]] = []
+
+    def step(frame: int, desc: int, worker: int, workers: int) -> None:
+        met.wait()
+        seen.append(members(team))
+        met.wait()
+
+    host = host_callback(step)
+    program = Program(driver)
+    program.add_address(host.address, [0], SERIAL)
+    table = program.table()
+    threads = [threading.Thread(target=team.run, args=(0, table.ctypes.data, 1)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [[2, 2], [2, 2]]
+    team.close()
+
+
+def test_who_waits_for_a_long_share_sleeps(team: Team, driver: Driver) -> None:
+    done: list[int] = []
+
+    def step(frame: int, desc: int, worker: int, workers: int) -> None:
+        if worker:
+            time.sleep(0.1)
+        done.append(worker)
+
+    host = host_callback(step)
+    program = Program(driver)
+    program.add_address(host.address, [0])
+    table = program.table()
     assert team.run(0, table.ctypes.data, 1) == 0
-    assert statuses == [0]
-    np.testing.assert_array_equal(x, expected(5))
+    began = time.process_time()
+    assert team.run(0, table.ctypes.data, 1) == 0
+    assert time.process_time() - began < 0.05
+    assert sorted(done) == [0, 0, 1, 1, 2, 2]
+
+
+def test_idle_threads_sleep(team: Team, driver: Driver) -> None:
+    program, _ = chain(driver, 50)
+    table = program.table()
+    for _ in range(20):
+        assert team.run(0, table.ctypes.data, 50) == 0
+    time.sleep(0.1)
+    began = time.process_time()
+    time.sleep(0.4)
+    assert time.process_time() - began < 0.04
 
 
 def test_callers_at_the_same_time(team: Team, driver: Driver) -> None:
