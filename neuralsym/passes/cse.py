@@ -24,7 +24,7 @@ def share_common(graph: Graph) -> Graph:
     for node in graph.nodes:
         made = renewed(node, new)
         outputs = made.outputs
-        key = _key(made)
+        key = key_of(made, made.inputs)
         if key is not None:
             outputs = seen.setdefault(key, outputs)
         if outputs is not node.outputs:
@@ -32,14 +32,13 @@ def share_common(graph: Graph) -> Graph:
     return graph.rewired(new)
 
 
-def _key(node: Node) -> Hashable:
-    """What two nodes have in common that compute the same; None for one of its own."""
+def key_of(node: Node, inputs: tuple[Symbol | None, ...]) -> Hashable:
+    """What nodes have in common that compute the same of `inputs`; None for one of its own."""
     if node.op is Variable or not node.op.deterministic or node.op.body_attributes:
         return None
     if node.op is Weight:
         # The same tensor given twice; equal values of two weights may come to differ.
         return node.op, id(node.attrs["value"]), node.attr("trainable")
-    inputs = node.inputs
     if node.op.commutative and len(inputs) == 2:
         inputs = tuple(sorted(inputs, key=id))
     attrs = tuple(sorted((name, _attribute(value)) for name, value in node.attrs.items()))

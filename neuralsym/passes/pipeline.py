@@ -27,6 +27,7 @@ from neuralsym.passes.operands import fold_operands
 from neuralsym.passes.pad import FOLD_PADS
 from neuralsym.passes.phases import PHASES
 from neuralsym.passes.quantised import make_integer
+from neuralsym.passes.shared import share_with_bodies
 from neuralsym.passes.sink import sink_transposes
 from neuralsym.rewrite.driver import Event, Trace, rewrite
 from neuralsym.rewrite.rule import Rule
@@ -71,6 +72,7 @@ SIMPLIFY = (
     _rules("pad", FOLD_PADS),
     _rules("canonical", CANONICAL),
     _plain("cse", share_common),
+    _plain("share_with_bodies", share_with_bodies),
     _plain("sink_transposes", sink_transposes),
     _plain("dead", drop_dead),
     _plain("body_results", drop_body_results),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pass_checks import assert_same, ops_of
+from pass_checks import assert_same, feeds, ops_of, run
 
-from neuralsym import Graph, ops
+from neuralsym import Graph, Network, ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.passes.bodies import drop_body_results, inline_branches
 from neuralsym.passes.pipeline import optimise
+from neuralsym.passes.shared import share_with_bodies
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -106,3 +107,47 @@ def test_items_of_scans_keep_their_axes(rng: np.random.Generator) -> None:
     assert len(node.outputs) == 2  # the final state stays
     assert_same(graph, made, rng)
     assert doubles.node is state.node
+
+
+def test_bodies_take_what_is_computed_around_them(rng: np.random.Generator) -> None:
+    x, z = ops.variable("x", ("N", 4)), ops.variable("z", ("N", 4))
+    outside = ops.exp(x * 2.0)
+    state, items = ops.loop(
+        5, None, lambda i, s: (s * 0.1 + ops.exp(x * 2.0) * z, ops.sin(s) + x), x
+    )
+    graph = Graph({"state": state, "items": items, "outside": outside})
+    made = share_with_bodies(graph)
+    made.check()
+    assert "Exp" not in str(made.bodies[made.find("Loop")[0]]["body"])
+    assert_same(graph, made, rng)
+    values = feeds(graph, rng)
+    got = Network(graph).run(values)
+    for name, expected in zip(graph.output_names, run(graph, values), strict=True):
+        # Each trip rounds sums of products of numbers of about 1 to 100.
+        np.testing.assert_allclose(got[name], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_both_branches_and_bodies_inside_of_bodies(rng: np.random.Generator) -> None:
+    x, c = ops.variable("x", ("N", 4)), ops.variable("c", (), "bool")
+    common = ops.tanh(ops.exp(x))
+
+    def inner() -> Symbol:
+        deep = ops.if_(c, lambda: ops.sin(ops.exp(x)), lambda: ops.exp(x))
+        return deep + ops.exp(x)
+
+    graph = Graph([ops.if_(c, inner, lambda: ops.tanh(ops.exp(x))), common])
+    made = share_with_bodies(graph)
+    made.check()
+    assert str(made).count("= Exp(") == 1 and str(made).count("= Tanh(") == 1
+    assert_same(graph, made, rng)
+
+
+def test_random_numbers_are_not_shared_with_bodies() -> None:
+    x, c = ops.variable("x", ("N", 4)), ops.variable("c", (), "bool")
+    graph = Graph(
+        [
+            ops.if_(c, lambda: ops.random_normal_like(x), lambda: x),
+            ops.random_normal_like(x),
+        ]
+    )
+    assert share_with_bodies(graph) is graph
