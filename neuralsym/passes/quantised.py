@@ -2,7 +2,7 @@
 
     Q(activation(Conv(DQ(x), DQ(w)) + b))                    ->  IntegerConv(x, w, scales, b)
     Q(activation(DQ(Q(Conv(...))) + DQ(z)))                  ->  IntegerConv(x, w, scales, b, z)
-    Q(Gemm(DQ(a), DQ(b), c)),  Q(MatMul(DQ(a), DQ(b)))       ->  IntegerMatMul(a, b, scales, c)
+    Q(Gemm(DQ(a), DQ(b), c)),  Q(MatMul(DQ(a), DQ(b)) + c)   ->  IntegerMatMul(a, b, scales, c)
     Q(AveragePool(DQ(x))), Q(GlobalAveragePool(DQ(x)))        ->  IntegerAveragePool(x)
     Q(MaxPool(DQ(x))), Reshape, Transpose, Concat, ...       ->  MaxPool(x) of integers
 
@@ -50,6 +50,7 @@ from neuralsym.passes.quantised_parts import (
     dequantised,
     scale_of,
 )
+from neuralsym.passes.quantised_signs import make_unsigned
 
 PRODUCTS = ("Conv", "Gemm", "MatMul")
 AVERAGES = ("AveragePool", "GlobalAveragePool")
@@ -69,7 +70,7 @@ def make_integer(graph: Graph) -> Graph:
     graph = graph.map_bodies(make_integer)
     if not any(n.op_type == "DequantizeLinear" for n in graph.nodes):
         return graph
-    graph = _unsigned(graph)
+    graph = make_unsigned(graph)
     work = _Work(Uses(graph))
     new: dict[Symbol, Symbol] = {}
     for node in graph.nodes:
@@ -88,58 +89,6 @@ def make_integer(graph: Graph) -> Graph:
     return graph.rewired(new)
 
 
-# -- signed to unsigned ------------------------------------------------------------------------
-def _unsigned(graph: Graph) -> Graph:
-    """Quantised values as unsigned bytes, wherever only DequantizeLinear reads them."""
-    uses = Uses(graph)
-    new: dict[Symbol, Symbol] = {}
-    raised: set[Symbol] = set()
-    for node in graph.nodes:
-        source = node.inputs[0] if node.inputs else None
-        if node.op_type == "DequantizeLinear" and source is not None and source in raised:
-            made = _raised(node, new[source])
-        elif node.op_type == "QuantizeLinear" and _becomes_unsigned(node, uses):
-            raised.add(node.outputs[0])
-            assert source is not None
-            made = _raised(node, new.get(source, source))
-        else:
-            made = renewed(node, new)
-        if made is not node:
-            new.update(zip(node.outputs, made.outputs, strict=True))
-    return graph.rewired(new)
-
-
-def _becomes_unsigned(node: Node, uses: Uses) -> bool:
-    """Whether a QuantizeLinear to signed bytes is read by DequantizeLinear alone."""
-    own, value = scale_of(node), node.outputs[0]
-    readers = uses.all(value)
-    signed = own is not None and own.dtype is NumberType.INT8
-    return signed and bool(readers) and all(_reads_signed(r, value) for r in readers or ())
-
-
-def _reads_signed(reader: Node, value: Symbol) -> bool:
-    return (
-        reader.op_type == "DequantizeLinear"
-        and reader.inputs[0] is value
-        and scale_of(reader) is not None
-    )
-
-
-def _raised(node: Node, source: Symbol) -> Node:
-    """A QuantizeLinear or DequantizeLinear whose zero point is 128 higher, unsigned."""
-    scale, zero = (*node.inputs, None)[1:3]
-    assert scale is not None
-    if zero is None:
-        zeros: NDArray[Any] = np.zeros(stored(scale).shape, np.int16)
-    else:
-        zeros = stored(zero).value.astype(np.int16)
-    attrs = dict(node.attrs)
-    if node.op_type == "QuantizeLinear":
-        attrs.pop("output_dtype", None)  # the zero point tells it
-    raised = constant((zeros + 128).astype(np.uint8))
-    return apply(node.op, [source, scale, raised], attrs)[0].node
-
-
 # -- operators ---------------------------------------------------------------------------------
 class _Work:
     """The rewriting of one graph; `replace` gives what stands for a node's output."""
@@ -156,24 +105,43 @@ class _Work:
 
     def _is_quantised_later(self, node: Node) -> bool:
         """Whether the QuantizeLinear behind a product will take it."""
-        user = self.uses.sole(node.outputs[0])
+        value = node.outputs[0]
+        user = self.uses.sole(value)
+        if user is not None and self._with_bias(user)[0] is node:
+            value = user.outputs[0]
+            user = self.uses.sole(value)
         while user is not None and user.op_type in ("Relu", "Clip"):
             user = self.uses.sole(user.outputs[0])
         if user is None or user.op_type != "QuantizeLinear" or _byte_scale(user) is None:
             return False
-        return bounded(user, self.uses).value is node.outputs[0]
+        return bounded(user, self.uses).value is value
+
+    def _with_bias(self, node: Node) -> tuple[Node, Symbol | None]:
+        """The product that a stored bias is added to, and the bias; else the node itself."""
+        if node.op_type in ("Add", "Sum") and len(node.inputs) == 2:
+            for a, b in (node.inputs, node.inputs[::-1]):
+                if a is None or b is None or not is_stored(b) or b.dtype is not a.dtype:
+                    continue
+                plain = a.node.op_type in PRODUCTS and len(a.node.inputs) == 2
+                if plain and self.uses.sole(a) is node and _is_bias(a.node, b):
+                    return a.node, b
+        return node, None
 
     def _quantised(self, node: Node, new: Symbols) -> Symbol | None:
         own = _byte_scale(node)
         if own is None:
             return None
         found = bounded(node, self.uses)
-        source = found.value.node
+        source, bias = self._with_bias(found.value.node)
         if self.uses.sole(found.value) is None:
             return None
         levels = found.levels(own)
         if source.op_type in PRODUCTS:
-            return self._product(source, new, own, levels)
+            made = self._product(source, new, own, levels, bias)
+            if made is not None:
+                return made
+            real = self._product(source, new, None, levels, bias)
+            return None if real is None else _quantise(_clipped(real, found.low, found.high), own)
         if source.op_type in ("Add", "Sum"):
             return self._sum(source, new, own, levels)
         if source.op_type in AVERAGES:
@@ -184,9 +152,14 @@ class _Work:
 
     # -- products --------------------------------------------------------------------------
     def _product(
-        self, node: Node, new: Symbols, own: Scale | None, levels: tuple[int, int]
+        self,
+        node: Node,
+        new: Symbols,
+        own: Scale | None,
+        levels: tuple[int, int],
+        added: Symbol | None = None,
     ) -> Symbol | None:
-        """A product of integers; of the scale `own`, or as real numbers."""
+        """A product of integers; of the scale `own`, or as real numbers. `added` is its bias."""
         sides = [dequantised(s) for s in node.inputs[:2]]
         if sides[0] is None or sides[1] is None or not _fits(node):
             return None
@@ -206,7 +179,8 @@ class _Work:
         scales = sx.scales * sw.scales if own is None else sx.scales * sw.scales / own.scale
         if not np.isfinite(scales).all() or scales.min() <= 0:
             return None
-        bias, rest = self._bias(node, unit, channels, None if own is None else scales)
+        given = added if added is not None else (*node.inputs, None)[2]
+        bias, rest = self._bias(given, unit, channels, None if own is None else scales)
         if rest is not None and own is not None:
             return None
         attrs: dict[str, Any] = {"x_zero": sx.zero, "w_zero": int(sw.zeros[0])}
@@ -222,16 +196,15 @@ class _Work:
             made = apply(IntegerMatMul, inputs, attrs)[0]
         if rest is None:
             return made
-        if node.op_type == "Conv":
+        if node.op_type == "Conv" and rest is not added:
             rank = len(outputs) - 2
             rest = call("Unsqueeze", rest, constant(np.arange(1, rank + 1)))
         return call("Add", made, rest)
 
     def _bias(
-        self, node: Node, unit: NDArray[Any], channels: int, scales: NDArray[Any] | None
+        self, given: Symbol | None, unit: NDArray[Any], channels: int, scales: NDArray[Any] | None
     ) -> tuple[Symbol | None, Symbol | None]:
         """The bias in units of the sums, or else as it is: what cannot be rounded to them."""
-        given = node.inputs[2] if len(node.inputs) > 2 else None
         if given is None:
             return None, None
         found = dequantised(given)
@@ -338,6 +311,22 @@ class _Work:
 def _quantise(real: Symbol, own: Scale) -> Symbol:
     zero = constant(np.array(own.zero).astype(own.dtype.numpy))
     return call("QuantizeLinear", real, constant(np.float32(own.scale)), zero)
+
+
+def _clipped(real: Symbol, low: float, high: float) -> Symbol:
+    if low == -np.inf and high == np.inf:
+        return real
+    return call("Clip", real, constant(np.float32(low)), constant(np.float32(high)))
+
+
+def _is_bias(node: Node, given: Symbol) -> bool:
+    """Whether what is added to a product is one number, or one for each channel."""
+    result, shape = node.outputs[0].shape, stored(given).shape
+    if result is None or len(shape) > len(result):
+        return False
+    axis = 1 if node.op_type == "Conv" else len(result) - 1
+    wide = (1,) * (len(result) - len(shape)) + shape
+    return all(d == 1 or (i == axis and d == result[axis]) for i, d in enumerate(wide))
 
 
 def _byte_scale(node: Node) -> Scale | None:

@@ -88,7 +88,7 @@ def convolutions(draw):
     return (*shapes, attrs, draw(st.sampled_from(TYPES)), draw(st.sampled_from(TYPES)))
 
 
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=60, derandomize=True, deadline=None)
 @given(convolutions(), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(SETS))
 def test_sums_of_convolutions(case, seed, extreme, isa):
     x_shape, w_shape, attrs, x_kind, w_kind = case
@@ -109,7 +109,7 @@ def test_sums_of_convolutions(case, seed, extreme, isa):
         assert got.dtype == np.int32 and np.array_equal(got, exact)
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(
     st.lists(st.integers(1, 9), min_size=0, max_size=2),
     st.sampled_from((1, 3, 4, 16, 30, 64, 100)),

@@ -197,7 +197,28 @@ def test_biases_of_real_numbers(coarse):
     levels = call("QuantizeLinear", y, np.float32(1e-4 if coarse else 0.02), np.uint8(9))
     graph = Graph({"y": levels}, [x0])
     value = image(build.rng, (2, 16, 5, 5))
-    got, _ = run(graph, value)
+    got, cell = run(graph, value)
+    assert "int8 conv" in kernels_of(cell)
+    assert np.abs(got.astype(int) - real(graph, value).astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("form", ["conv", "matmul"])
+def test_biases_that_are_added(form):
+    """A stored vector behind the product is its bias; the result is one step."""
+    build = Builder("uint8", 10)
+    x0 = variable("x", (2, 16, 5, 5) if form == "conv" else (2, 7, 16), "float32")
+    x, _ = build.quantised(x0, 0.02)
+    bias = build.rng.standard_normal(8).astype(np.float32)
+    if form == "conv":
+        y = call("Conv", x, build.weights((8, 16, 3, 3), 0)[0])
+        bias = bias.reshape(8, 1, 1)
+    else:
+        y = call("MatMul", x, build.weights((16, 8), 1)[0])
+    y = call("Relu", call("Add", bias, y))
+    graph = Graph({"y": call("QuantizeLinear", y, np.float32(0.02), np.uint8(9))}, [x0])
+    value = image(build.rng, x0.shape)
+    got, cell = run(graph, value)
+    assert not {"Add", "Relu", "Calculate"} & {s.op.__name__ for s in cell.program.steps[1:]}
     assert np.abs(got.astype(int) - real(graph, value).astype(int)).max() <= 1
 
 
