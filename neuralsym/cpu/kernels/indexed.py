@@ -221,12 +221,13 @@ class OneHot(Kernel):
             item = y.dtype.itemsize
             words: list[Word] = [Operand(y), Operand(values, item), Operand(indices)]
             words += [prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])]
-            rows.append(Row(_one_hot_code(item, indices.dtype), words))
+            rows.append(Row(one_hot_code(item, indices.dtype), words))
         return rows
 
 
 @cache
-def _one_hot_code(itemsize: int, index: NumberType) -> Code:
+def one_hot_code(itemsize: int, index: NumberType) -> Code:
+    """The kernel that writes one value where indices of that type point."""
     return Code("one hot", "one_hot", one_hot_text(itemsize, index, "one_hot"))
 
 

@@ -11,14 +11,23 @@ from numpy.typing import NDArray
 
 from neuralsym.cpu.arrays import Direction
 from neuralsym.cpu.kernels.host import ArrayStep
-from neuralsym.cpu.kernels.sort import group, hard_max, order_of, top_k
+from neuralsym.cpu.kernels.indexed import one_hot_code
+from neuralsym.cpu.kernels.movement import View, copy_rows, view
+from neuralsym.cpu.kernels.reduce import scan_code
+from neuralsym.cpu.kernels.sort import STACK, group, order_of, top_k, top_k_rows
 from neuralsym.cpu.kernels.units import REALS, UNITS, Side, are_tensors, typed_row, units
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.program import Row, Sizes, Step
+from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.templates.scan import ScanText
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import ShapeMismatch
 
 COMPLEX = (NumberType.COMPLEX64, NumberType.COMPLEX128)
+BY_ROWS = (
+    *(NumberType.FLOAT32, NumberType.FLOAT64, NumberType.FLOAT16),
+    *(NumberType.INT32, NumberType.INT64),
+)
+"""The types for which TopK has a loop of its own over rows."""
 
 
 def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
@@ -41,50 +50,76 @@ class TopK(Kernel):
     def settings(self, step: Step) -> Sequence[int]:
         return [1]
 
+    def adjust(self, step: Step) -> None:
+        step.need_scratch("stacks", lambda sizes: 8 * STACK * sizes.workers)
+
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, (values, indices) = step.inputs[0], step.outputs
         assert x is not None
         if 0 in sizes.shape(values):
             return []
         axis = step.attr("axis")
-        given, made = around(sizes.shape(x), axis), around(sizes.shape(values), axis)
+        given: tuple[int, ...] = around(sizes.shape(x), axis)
+        made: tuple[int, ...] = around(sizes.shape(values), axis)
         if made[1] > given[1]:
             raise ShapeMismatch(
                 f"{step.describe()}: K={made[1]}, but axis {axis} has only {given[1]} elements here"
             )
         kind = _seen(x.dtype)
+        rows = axis % x.rank == x.rank - 1 and x.dtype in BY_ROWS
+        if rows:
+            given, made = given[:2], made[:2]
         sides = [
             Side(x, kind, given),
             Side(values, kind, made, "out"),
             Side(indices, "int64", made, "out"),
         ]
         loop = top_k(order_of(x.dtype))
+        if rows:
+            loop = top_k_rows(order_of(x.dtype))
+            stacks = step.scratch["stacks"].buffer
+            sides.append(Side(stacks, "int64", (sizes.workers, STACK), "out"))
         return [
             typed_row(step, sizes, loop, sides, [int(bool(step.attr("largest")))], name="top_k")
         ]
 
 
 class Hardmax(Kernel):
-    """One at the first largest element of each line. NaN is the largest."""
+    """One at the first largest element of each line, found as ArgMax finds it."""
 
     def supports(self, step: Step) -> bool | str:
         x = step.inputs[0]
         assert x is not None
         return x.dtype in REALS or f"no order of {x.dtype}"
 
+    def adjust(self, step: Step) -> None:
+        y = step.outputs[0]
+        step.pack("values", lambda: np.array([0, 1]).astype(y.dtype.numpy))
+        step.need_scratch("places", lambda sizes: 8 * self._lines(step, sizes))
+
+    def _lines(self, step: Step, sizes: Sizes) -> int:
+        outer, _, inner = self._around(step, sizes)
+        return outer * inner
+
+    def _around(self, step: Step, sizes: Sizes) -> tuple[int, int, int]:
+        shape = sizes.shape(step.outputs[0])
+        return around(shape, step.attr("axis")) if shape else (1, 1, 1)
+
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, y = step.inputs[0], step.outputs[0]
         assert x is not None
-        shape = sizes.shape(x)
-        if 0 in shape:
+        shape, lines = sizes.shape(y), self._around(step, sizes)
+        if 0 in lines:
             return []
-        lines = around(shape, step.attr("axis")) if shape else (1, 1, 1)
-        kind = _seen(x.dtype)
-        one = 1
-        if x.dtype in (NumberType.FLOAT16, NumberType.BFLOAT16):
-            one = int(np.ones(1, x.dtype.numpy).view(np.uint16)[0])
-        sides = [Side(x, kind, lines), Side(y, kind, lines, "out")]
-        return [typed_row(step, sizes, hard_max(order_of(x.dtype)), sides, [one], name="hard_max")]
+        places = Operand(step.scratch["places"].buffer)
+        text = ScanText("arg_max", x.dtype, self.target.vector_bytes)
+        rows = [Row(scan_code(text), [places, Operand(x), *lines])]
+        values = step.constants["values"]
+        nothing = View(values, 0, (0,) * len(shape))
+        rows += copy_rows(self.target, view(y, shape), nothing, shape, sizes.workers)
+        item = y.dtype.itemsize
+        words: list[Word] = [Operand(y), Operand(values, item), places, *lines]
+        return [*rows, Row(one_hot_code(item, NumberType.INT64), words)]
 
 
 def _seen(kind: NumberType) -> str:

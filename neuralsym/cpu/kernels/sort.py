@@ -121,21 +121,132 @@ def top_k(comes_before: Before) -> Callable[..., None]:
     return loop
 
 
-@cache
-def hard_max(comes_before: Before) -> Callable[..., None]:
-    """The loop of Hardmax: `one` at the first largest of each line of [outer, n, inner], else 0."""
+CHUNK = 16
+"""Elements that are compared with the worst of the k at once."""
+STACK = 128
+"""Ends of parts that wait to be sorted: each is at most half as long as the one before."""
+SHORT = 12
+"""Stretches that are sorted by insertion."""
 
-    def loop(x: Any, y: Any, one: int, worker: int, workers: int) -> None:
-        n, inner = x.shape[1], x.shape[2]
-        lines = x.shape[0] * inner
-        for line in range(lines * worker // workers, lines * (worker + 1) // workers):
-            o, s = line // inner, line % inner
-            best = 0
-            for i in range(n):
-                y[o, i, s] = 0
-                if comes_before(x[o, best, s], x[o, i, s]):
-                    best = i
-            y[o, best, s] = one
+
+@cache
+def top_k_rows(comes_before: Before) -> Callable[..., None]:
+    """The loop of TopK over rows: x [outer, n]; values and indices [outer, k], k > 0.
+
+    The same heap, whose values stand beside their places. What is no better than its root is passed
+    over in chunks. No two elements are equal where they are sorted, for their places differ.
+    stacks [workers, STACK].
+    """
+    plain = comes_before is before
+
+    def ahead(a: Any, i: int, b: Any, j: int, largest: int) -> bool:
+        """Whether element a at place i is better than b at j."""
+        if comes_before(b, a):
+            return largest != 0
+        if comes_before(a, b):
+            return largest == 0
+        return i < j
+
+    def sink(values: Any, places: Any, start: int, size: int, largest: int) -> None:
+        """Move the entry at `start` down to its place in a heap of that size."""
+        moved, place = values[start], places[start]
+        at = start
+        while True:
+            child = 2 * at + 1
+            if child >= size:
+                break
+            right = child + 1
+            if right < size and ahead(
+                values[child], places[child], values[right], places[right], largest
+            ):
+                child = right  # the worse of the two
+            if not ahead(moved, place, values[child], places[child], largest):
+                break
+            values[at], places[at] = values[child], places[child]
+            at = child
+        values[at], places[at] = moved, place
+
+    def sort(values: Any, places: Any, stack: Any, largest: int) -> None:
+        """Sort all, the best first: quicksort; `stack` holds the longer parts that wait."""
+        depth, start, stop = 0, 0, values.shape[0]
+        while True:
+            while stop - start > SHORT:
+                middle, last = (start + stop) // 2, stop - 1
+                # The median of three goes to the middle.
+                for turn in range(3):
+                    i, j = (middle, last) if turn == 1 else (start, middle)
+                    if ahead(values[j], places[j], values[i], places[i], largest):
+                        values[i], values[j] = values[j], values[i]
+                        places[i], places[j] = places[j], places[i]
+                value, place = values[middle], places[middle]
+                i, j = start, last
+                while i <= j:
+                    while ahead(values[i], places[i], value, place, largest):
+                        i += 1
+                    while ahead(value, place, values[j], places[j], largest):
+                        j -= 1
+                    if i <= j:
+                        values[i], values[j] = values[j], values[i]
+                        places[i], places[j] = places[j], places[i]
+                        i += 1
+                        j -= 1
+                if j + 1 - start < stop - i:
+                    stack[2 * depth], stack[2 * depth + 1] = i, stop
+                    stop = j + 1
+                else:
+                    stack[2 * depth], stack[2 * depth + 1] = start, j + 1
+                    start = i
+                depth += 1
+            for i in range(start + 1, stop):
+                value, place = values[i], places[i]
+                j = i - 1
+                while j >= start and ahead(value, place, values[j], places[j], largest):
+                    values[j + 1], places[j + 1] = values[j], places[j]
+                    j -= 1
+                values[j + 1], places[j + 1] = value, place
+            if depth == 0:
+                break
+            depth -= 1
+            start, stop = stack[2 * depth], stack[2 * depth + 1]
+
+    def passed(line: Any, start: int, worst: Any, largest: int) -> bool:
+        """Whether none of a chunk can be better than the worst; NaN may be."""
+        hits = 0
+        if largest:
+            for j in range(start, start + CHUNK):
+                hits += 0 if line[j] <= worst else 1
+        else:
+            for j in range(start, start + CHUNK):
+                hits += 0 if line[j] >= worst else 1
+        return hits == 0
+
+    def loop(
+        x: Any, values: Any, indices: Any, stacks: Any, largest: int, worker: int, workers: int
+    ) -> None:
+        rows, n = x.shape
+        k = values.shape[1]
+        for o in range(rows * worker // workers, rows * (worker + 1) // workers):
+            line, best, places = x[o], values[o], indices[o]
+            for i in range(k):
+                best[i], places[i] = line[i], i
+            if k < n:
+                for i in range(k // 2 - 1, -1, -1):
+                    sink(best, places, i, k, largest)
+                worst = best[0]
+                at = k
+                while at < n:
+                    if plain and at + CHUNK <= n and passed(line, at, worst, largest):
+                        at += CHUNK
+                        continue
+                    for i in range(at, min(at + CHUNK, n)):
+                        # Of equals the one in the heap stays: its index is lower.
+                        value = line[i]
+                        if comes_before(worst, value) if largest else comes_before(value, worst):
+                            best[0], places[0] = value, i
+                            sink(best, places, 0, k, largest)
+                            worst = best[0]
+                    at += CHUNK
+            sort(best, places, stacks[worker], largest)
 
     return loop
 

@@ -12,6 +12,9 @@ from neuralsym.cpu.library import Library
 from neuralsym.cpu.program import Step
 from neuralsym.errors import ExecutionError
 
+CHUNK = 32
+"""Kept boxes that a candidate is compared with at once."""
+
 
 class NonMaxSuppression(Chosen):
     """The boxes of each class in the order of their scores; of equal scores the lower index first.
@@ -43,9 +46,10 @@ class NonMaxSuppression(Chosen):
         kept = np.empty((batches, classes, count), np.int64)
         counts = np.zeros((batches, classes), np.int64)
         given = len(values) > 4 and values[4] is not None and values[4].size > 0
+        corners = np.empty((5, limit), boxes.dtype)
         self.call(
             _select,
-            [(boxes, "in"), (scores, "in"), (kept, "out"), (counts, "out")],
+            [(boxes, "in"), (scores, "in"), (kept, "out"), (counts, "out"), (corners, "out")],
             [limit, float(overlap), float(least), given, bool(step.attr("center_point_box"))],
         )
         found = np.empty((int(counts.sum()), 3), np.int64)
@@ -91,23 +95,28 @@ def _ends(boxes: Any, i: int, axis: int, centred: bool) -> Any:
     return (a, b) if a < b else (b, a)
 
 
-def _overlaps(boxes: Any, i: int, j: int, threshold: Any, centred: bool) -> bool:
-    """Whether the common part of two boxes, divided by their union, is above the threshold."""
-    low0, high0 = _ends(boxes, i, 0, centred)
-    low1, high1 = _ends(boxes, j, 0, centred)
-    left0, right0 = _ends(boxes, i, 1, centred)
-    left1, right1 = _ends(boxes, j, 1, centred)
-    high = np.float32(min(high0, high1) - max(low0, low1))
-    wide = np.float32(min(right0, right1) - max(left0, left1))
-    if not (high > 0 and wide > 0):
-        return False
-    common = np.float32(high * wide)
-    first = np.float32(np.float32(high0 - low0) * np.float32(right0 - left0))
-    second = np.float32(np.float32(high1 - low1) * np.float32(right1 - left1))
-    union = np.float32(np.float32(first + second) - common)
-    if not (common > 0 and first > 0 and second > 0 and union > 0):
-        return False
-    return bool(np.float32(common / union) > threshold)
+def _overlaps(corners: Any, start: int, stop: int, box: Any, area: Any, threshold: Any) -> bool:
+    """Whether a box has more in common with any of the kept ones than the threshold.
+
+    That is: the common part divided by the union, in float32, where all of them are positive. All
+    are computed, so that they go through vectors.
+    """
+    low0, high0, left0, right0 = box
+    zero = np.float32(0)
+    lows, highs, lefts, rights, areas = corners[0], corners[1], corners[2], corners[3], corners[4]
+    hits = 0
+    for k in range(start, stop):
+        top = lows[k] if lows[k] > low0 else low0
+        bottom = highs[k] if highs[k] < high0 else high0
+        left = lefts[k] if lefts[k] > left0 else left0
+        right = rights[k] if rights[k] < right0 else right0
+        high, wide = np.float32(bottom - top), np.float32(right - left)
+        common = np.float32(high * wide)
+        union = np.float32(np.float32(area + areas[k]) - common)
+        inside = (high > zero) & (wide > zero) & (common > zero) & (union > zero)
+        inside = inside & (areas[k] > zero) & (area > zero)
+        hits += 1 if inside & (np.float32(common / union) > threshold) else 0
+    return hits > 0
 
 
 def _select(
@@ -115,6 +124,7 @@ def _select(
     scores: Any,
     kept: Any,
     counts: Any,
+    corners: Any,
     limit: int,
     overlap: float,
     least: float,
@@ -140,14 +150,21 @@ def _select(
                 size -= 1
                 order[0] = order[size]
                 _sink(line, order, 0, size)
+                low, high = _ends(boxes[b], candidate, 0, centred)
+                left, right = _ends(boxes[b], candidate, 1, centred)
+                area = np.float32(np.float32(high - low) * np.float32(right - left))
+                box = (low, high, left, right)
                 free = True
-                for k in range(taken):
-                    if _overlaps(boxes[b], candidate, order[n - 1 - k], threshold, centred):
+                for k in range(0, taken, CHUNK):
+                    if _overlaps(corners, k, min(k + CHUNK, taken), box, area, threshold):
                         free = False
                         break
                 if free:
                     # Behind the heap, which has lost at least as many as were kept.
                     order[n - 1 - taken] = candidate
+                    corners[0, taken], corners[1, taken] = low, high
+                    corners[2, taken], corners[3, taken] = left, right
+                    corners[4, taken] = area
                     taken += 1
             counts[b, c] = taken
 
