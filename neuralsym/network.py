@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,45 +23,16 @@ from neuralsym.errors import (
     did_you_mean,
 )
 from neuralsym.ports import Port, as_input, by_name
+from neuralsym.weights import Weights
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from neuralsym.cpu.image import Image
     from neuralsym.cpu.library import Library
     from neuralsym.cpu.runtime import Cell, Instance
 
 Array = NDArray[Any]
-
-
-class Weights(Mapping[str, Array]):
-    """The weights of a network by name, each drawn or read when it is looked up. Read-only."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._symbols = {graph.names[s.node]: s for s in graph.weights}
-
-    def __getitem__(self, name: str) -> Array:
-        value: Array = self.tensor(name).value
-        return value
-
-    def tensor(self, name: str) -> Tensor:
-        """The weight with its shape and dtype, not drawn for it; WeightsError if there is none."""
-        found = self._symbols.get(name)
-        if found is None:
-            raise WeightsError(f"no weight {name!r}{did_you_mean(name, self._symbols)}")
-        tensor: Tensor = found.attrs["value"]
-        return tensor
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._symbols)
-
-    def __len__(self) -> int:
-        return len(self._symbols)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._symbols
-
-    def __repr__(self) -> str:
-        return f"<Weights: {len(self)}>"
 
 
 class Network:
@@ -78,13 +49,48 @@ class Network:
         options: Options | None = None,
         library: Library | None = None,
     ) -> None:
-        self._model = model if isinstance(model, Model) else Model.of(model)
+        self._begin(Model.of(model), options, library)
+
+    def _begin(self, model: Model | None, options: Options | None, library: Library | None) -> None:
+        self._read = model
+        self._file: Path | None = None
+        self._digest = ""
+        """Of the file while it has not been read: a stored image of it can be run."""
+        self._image: Image | None = None
         self._options = options or Options()
         self._library = library
         self._lock = threading.RLock()
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
 
+    @classmethod
+    def _of_file(cls, path: Path, options: Options | None, library: Library | None) -> Network:
+        """The network of an .onnx file; one that `warmup` has stored is not read before need."""
+        from neuralsym.cpu.warm import find_image
+
+        found = find_image(path, options or Options()) if library is None else None
+        made = cls.__new__(cls)
+        made._begin(_model_of(path, library) if found is None else None, options, library)
+        made._file = path
+        if found is not None:
+            made._image, made._digest = found
+        return made
+
     # -- what it is ------------------------------------------------------------------------
+    @property
+    def _model(self) -> Model:
+        if self._read is None:
+            with self._lock:
+                if self._read is None:
+                    from neuralsym.cpu.store import Store
+                    from neuralsym.cpu.warm import digest_of
+
+                    assert self._file is not None
+                    store = Store.of(self._options.cache_dir)
+                    if digest_of(self._file, store) != self._digest:
+                        raise FormatError(f"{self._file} has changed since it was loaded")
+                    self._read = _model_of(self._file, None)
+        return self._read
+
     @property
     def model(self) -> Model:
         return self._model
@@ -203,7 +209,8 @@ class Network:
         if wrong:
             raise WeightsError(_listed("these weights do not fit", wrong))
         with self._lock:
-            self._model = self._model.with_graph(self.graph.with_weights(tensors))
+            self._read = self._model.with_graph(self.graph.with_weights(tensors))
+            self._image = self._file = None
             self._compiled = {}
 
     # -- files -----------------------------------------------------------------------------
@@ -243,8 +250,50 @@ class Network:
             if library is not None:
                 self._library = library
             self._compiled = {}
-            self._compile((), progress)
+            self._image = self._find_image()
+            if self._image is None:
+                self._compile((), progress)
         return self
+
+    def _find_image(self) -> Image | None:
+        """The stored image for the file and the options of now, while the file is unread."""
+        if self._read is not None or self._library is not None or self._file is None:
+            return None
+        from neuralsym.cpu.warm import find_image
+
+        found = find_image(self._file, self._options)
+        return found[0] if found is not None and found[1] == self._digest else None
+
+    def warmup(self, **sizes: int) -> bool:
+        """Compile, and store the program so that a later process need neither read nor compile.
+
+        `load` of the same file with the same options then maps the stored program; the first use
+        of anything but `run` reads the file. sizes: named dimensions of the inputs; 1 for others.
+        Whether the whole program could be stored: it must come from one file (no external data),
+        have no kernels of the user's, no steps in Python, and no sizes that depend on data. The
+        machine code of the kernels is stored in any case.
+        """
+        from neuralsym.core.dim import Dim
+        from neuralsym.cpu.image import image_of
+        from neuralsym.cpu.program import Sizes
+        from neuralsym.cpu.warm import store_image
+        from neuralsym.engines import onnx
+
+        names = {
+            n: 1 for p in self.inputs for d in p.shape or () if isinstance(d, Dim) for n in d.names
+        }
+        unknown = [n for n in sizes if n not in names]
+        if unknown:
+            hint = did_you_mean(unknown[0], names)
+            raise InputError(f"network {self.name!r} has no dimension {unknown[0]!r}{hint}")
+        cell = self._compile(()).cell
+        plan = cell.plan(0, Sizes({**names, **sizes}, cell.workers), ())
+        image = image_of(cell, plan)
+        if image is None or self._file is None or self._library is not None:
+            return False
+        if onnx.has_external_data(self._file):
+            return False
+        return store_image(self._file, self._options, image)
 
     def run(self, feed: Any = None, outputs: Any = None) -> dict[str, Any]:
         """Compute the outputs: a dict by name in graph order, of fresh arrays.
@@ -280,6 +329,11 @@ class Network:
 
     def _run_quick(self, feed: Any) -> dict[str, Any] | None:
         """The outputs for arrays of the dtypes and sizes of the run before; None for others."""
+        image = self._image
+        if image is not None and not self._compiled:
+            if type(feed) is np.ndarray and len(image.inputs) == 1:
+                feed = {image.inputs[0].name: feed}
+            return image.run(feed) if type(feed) is dict else None
         compiled = self._compiled.get(())
         if compiled is None or compiled.needs != len(self._model.graph.inputs):
             return None
@@ -400,14 +454,17 @@ def load(
     """
     if isinstance(source, (str, PathLike)) and Path(source).suffix == ".flow":
         raise FormatError(f"{source}: .flow files cannot be read by this version; .onnx files can")
+    if isinstance(source, (str, PathLike)):
+        return Network._of_file(Path(source), options, library)
+    return Network(_model_of(source, library), options=options, library=library)
+
+
+def _model_of(source: Path | bytes | ModelProto, library: Library | None) -> Model:
     from neuralsym.engines import onnx
 
-    model = (
-        onnx.read_model(source)
-        if library is None
-        else onnx.read_model(source, typers=library.find_typer)
-    )
-    return Network(model, options=options, library=library)
+    if library is None:
+        return onnx.read_model(source)
+    return onnx.read_model(source, typers=library.find_typer)
 
 
 def _fresh(value: Any) -> Any:

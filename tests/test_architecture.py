@@ -24,7 +24,7 @@ ORDER = (
     ("passes",),
     ("cpu",),
     ("engines",),
-    ("summary", "ports", "chart"),
+    ("summary", "ports", "weights", "chart"),
     ("network",),
     ("layers",),
     ("zoo",),

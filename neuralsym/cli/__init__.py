@@ -147,6 +147,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--cases", action="store_true", help="with --ops: run onnx's suite and count its cases"
     )
     doctor.add_argument("--write", metavar="FILE", help="with --ops: write the table as Markdown")
+    warmup = _add(
+        commands, "warmup", "models:warmup", "compile a model file now, for later processes to run"
+    )
+    _model(warmup)
+    warmup.add_argument("--threads", type=_positive, help="of the later runs (all cores)")
+    _dims(warmup, "the size of a free dimension of the later runs (1)")
     cache = commands.add_parser("cache", help="the store of compiled kernels")
     of_cache = cache.add_subparsers(metavar="COMMAND", required=True)
     _add(of_cache, "info", "machine:cache_info", "where it is and how large")
@@ -169,13 +175,15 @@ def _model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="an .onnx file, or a name of the zoo (random weights)")
 
 
-def _dims(parser: argparse.ArgumentParser) -> None:
+def _dims(
+    parser: argparse.ArgumentParser, what: str = "the size of a free dimension of a random input"
+) -> None:
     parser.add_argument(
         "--dim",
         action="append",
         default=[],
         metavar="NAME=SIZE",
-        help="the size of a free dimension of a random input",
+        help=what,
     )
 
 

@@ -53,6 +53,17 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
+def warmup(given: argparse.Namespace) -> int:
+    network = open_network(given.model)
+    with Progress("compiling") as progress:
+        network.compile(threads=given.threads, progress=progress)
+    if network.warmup(**sizes(given.dim)):
+        print(f"{given.model}: the compiled program is stored; load() of this file maps it")
+    else:
+        print(f"{given.model}: its kernels are stored; its program is planned anew in each process")
+    return 0
+
+
 def write_outputs(path: Path, results: dict[str, Any]) -> None:
     """Write an .npz, to a temporary name first."""
     partial = path.with_name(path.name + ".partial.npz")

@@ -96,6 +96,23 @@ class Call:
         raise kind(f"{self.signature()}: {reason}{at_line(self.where)}")
 
 
+class _Late:
+    """A class attribute that is worked out when it is first read: ONNX's schemas load the onnx
+    package, which a process that only runs a stored program does without."""
+
+    def __init__(self, make: Callable[[type[Op]], Any], name: str) -> None:
+        self.make, self.name = make, name
+
+    def __get__(self, instance: object, owner: type[Op]) -> Any:
+        made = self.make(owner)
+        setattr(owner, self.name, made)
+        return made
+
+
+def _body_attributes(op: type[Op]) -> tuple[str, ...]:
+    return tuple(name for name, spec in op.schema.attributes.items() if spec.kind == "GRAPH")
+
+
 class Op:
     """The base of all operators. Operators are classes; nothing makes an instance of one."""
 
@@ -115,11 +132,12 @@ class Op:
         if abstract:
             return
         if "schema" not in cls.__dict__:
-            cls.schema = onnx_schema(cls.__name__, cls.domain)
+            schema: Any = _Late(lambda op: onnx_schema(op.__name__, op.domain), "schema")
+            cls.schema = schema
         if "function" not in cls.__dict__:
             cls.function = snake_case(cls.__name__)
-        specs = cls.schema.attributes.items()
-        cls.body_attributes = tuple(name for name, spec in specs if spec.kind == "GRAPH")
+        names: Any = _Late(_body_attributes, "body_attributes")
+        cls.body_attributes = names
         OPS[cls.domain, cls.__name__] = cls
 
     def __init__(self) -> None:

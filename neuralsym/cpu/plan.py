@@ -64,6 +64,12 @@ class Plan:
     row_steps: list[Step]
     tables: NDArray[np.int64]
     """The arrays among the words, which the words refer to by address."""
+    table_uses: NDArray[np.int64]
+    """The positions of those words."""
+    constant_uses: list[tuple[int, Buffer]]
+    """The positions of words that lie inside constants, with the buffers that hold these."""
+    codes: list[Code | int]
+    """The code of each row, or the address of a host callback."""
     has_host: bool = False
 
 
@@ -225,6 +231,7 @@ class _Planner:
         tables = _Tables()
         words: list[int] = []
         relocations: dict[int, list[int]] = {}
+        constant_uses: list[tuple[int, Buffer]] = []
         table = np.zeros((len(rows), ROW_WORDS), np.int64)
         addresses, flags, starts = [], [], []
         for row in rows:
@@ -239,6 +246,8 @@ class _Planner:
                         relocations.setdefault(block, []).append(len(words))
                     elif block == TABLE:
                         tables.uses.append(len(words))
+                    else:
+                        constant_uses.append((len(words), owner(word.buffer)))
                     words.append(value + word.offset)
                 elif isinstance(word, np.ndarray):
                     tables.uses.append(len(words))
@@ -260,6 +269,9 @@ class _Planner:
             {block: np.array(where, np.int64) for block, where in relocations.items()},
             steps,
             kept,
+            np.array(tables.uses, np.int64),
+            constant_uses,
+            [row.code for row in rows],
             has_host=any(isinstance(s.kernel, HostKernel) for s in self.segment.steps),
         )
         return plan

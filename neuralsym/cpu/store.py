@@ -10,14 +10,16 @@ import contextlib
 import hashlib
 import itertools
 import logging
+import mmap
 import os
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 log = logging.getLogger("neuralsym")
 
@@ -25,6 +27,8 @@ MAGIC = b"nsym\x00\x00\x01\n"
 HEADER = len(MAGIC) + 32
 KINDS = ("o", "plan")
 OFF = ("", "off")
+SETTLED = 2_000_000_000
+"""Nanoseconds after which a file that has not changed is taken to be finished."""
 PRIVATE = 0o700
 
 _counter = itertools.count()
@@ -72,6 +76,39 @@ class Store:
             log.info("the stored entry %s.%s is damaged and will be made again", key, kind)
             return None
         return body
+
+    def map(self, key: str, kind: str = "plan") -> memoryview | None:
+        """The stored bytes as a read-only mapping of the file; None as for `get`."""
+        if self.path is None:
+            return None
+        try:
+            with self._file(key, kind).open("rb") as file:
+                whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                told = os.fstat(file.fileno())
+        except (OSError, ValueError):  # an empty file cannot be mapped
+            return None
+        expected = bytes(whole[:HEADER]).removeprefix(MAGIC)
+        digest = self.digest(told, lambda: hashlib.sha256(whole[HEADER:]))
+        if len(expected) != HEADER - len(MAGIC) or digest != expected.hex():
+            log.info("the stored entry %s.%s is damaged and will be made again", key, kind)
+            return None
+        return whole[HEADER:]
+
+    def digest(self, told: os.stat_result, make: Callable[[], Any]) -> str:
+        """The hexadecimal digest that `make` gives for the file of which `told` is the state.
+
+        Remembered: a file's ctime moves with every change of its bytes, its name or its dates.
+        """
+        state = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+        key = "seen" + hashlib.sha256(repr(state).encode()).hexdigest()[:40]
+        known = self.get(key, "plan")
+        if known is not None:
+            return known.decode()
+        found: str = make().hexdigest()
+        # The clock of a disk ticks slowly: what has just been written may change unseen.
+        if time.time_ns() - told.st_ctime_ns > SETTLED:
+            self.put(key, found.encode(), "plan")
+        return found
 
     def put(self, key: str, data: bytes, kind: str = "o") -> bool:
         """Store `data` under `key`; whether that worked."""

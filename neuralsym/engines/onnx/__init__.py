@@ -11,6 +11,7 @@ from onnx import ModelProto
 from neuralsym.core.custom import FindTyper, no_typer
 from neuralsym.core.graph import Graph
 from neuralsym.core.model import Model
+from neuralsym.engines.onnx import open_file
 from neuralsym.engines.onnx.checking import check_draft
 from neuralsym.engines.onnx.files import LIMIT, write_model
 from neuralsym.engines.onnx.open_file import Given, complete, open_model
@@ -68,6 +69,11 @@ def load(source: Given) -> ModelProto:
     Raises FormatError, naming the file, for what is no ONNX model.
     """
     return complete(open_model(source))
+
+
+def has_external_data(source: Given) -> bool:
+    """Whether a part of the model's data lies in other files. FormatError as for `load`."""
+    return open_file.has_external_data(open_model(source))
 
 
 def to_symbolic(model: ModelProto | Given) -> Graph:

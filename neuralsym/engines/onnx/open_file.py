@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -113,25 +114,33 @@ def complete(opened: Opened) -> ModelProto:
     for i, tensor in enumerate(opened.model.graph.initializer):
         if i in opened.raw:
             tensor.raw_data = opened.raw[i].tobytes()
-    pending: list[Any] = [opened.model.graph, *opened.model.functions]
+    for tensor in _tensors(opened.model):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            read_tensor(tensor, opened.source)  # says what is wrong with it
+            tensor.raw_data = opened.source.data(tensor).tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    return opened.model
+
+
+def has_external_data(opened: Opened) -> bool:
+    """Whether a part of the model's data lies in other files."""
+    return any(t.data_location == TensorProto.EXTERNAL for t in _tensors(opened.model))
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor of a model: initializers and attributes, in bodies and functions too."""
+    pending: list[Any] = [model.graph, *model.functions]
     while pending:
         part = pending.pop()
-        tensors: list[TensorProto] = []
         sparse: list[SparseTensorProto] = []
         if isinstance(part, GraphProto):
-            tensors += part.initializer
+            yield from part.initializer
             sparse += part.sparse_initializer
         given = [*part.attribute_proto] if isinstance(part, FunctionProto) else []
         for attribute in (*given, *(a for node in part.node for a in node.attribute)):
-            tensors += [attribute.t, *attribute.tensors]
+            yield from (attribute.t, *attribute.tensors)
             sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
             pending += [*attribute.graphs] + ([attribute.g] if attribute.HasField("g") else [])
         for each in sparse:
-            tensors += [each.values, each.indices]
-        for tensor in tensors:
-            if tensor.data_location == TensorProto.EXTERNAL:
-                read_tensor(tensor, opened.source)  # says what is wrong with it
-                tensor.raw_data = opened.source.data(tensor).tobytes()
-                tensor.ClearField("external_data")
-                tensor.ClearField("data_location")
-    return opened.model
+            yield from (each.values, each.indices)
