@@ -273,6 +273,43 @@ def test_callers_at_the_same_time(team: Team, driver: Driver) -> None:
         np.testing.assert_array_equal(x, expected(50))
 
 
+def work(x: Any, turns: int, worker: int, workers: int) -> int:
+    for i in range(x.shape[0] * worker // workers, x.shape[0] * (worker + 1) // workers):
+        for _ in range(turns):
+            x[i, 0] = x[i, 0] * 3 + 1
+    return 0
+
+
+@pytest.mark.slow
+def test_a_busy_machine_costs_two_threads_no_more_than_one(driver: Driver) -> None:
+    # Rows of some 50 microseconds beside a process that never rests.
+    program, x = Program(driver), np.ones((64, 1), np.int64)
+    for _ in range(40):
+        program.add(work, 1, [x.ctypes.data, *x.shape, 1000])
+    team = Team(2, driver)
+    table = program.table()
+    calls = driver.bind(0, table.ctypes.data, 40), team.bind(0, table.ctypes.data, 40)
+    ratios = []
+    competitor = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        for _ in range(3):
+            times: tuple[list[float], list[float]] = ([], [])
+            for _ in range(15):
+                for call, taken in zip(calls, times, strict=True):
+                    for _ in range(10):
+                        began = time.perf_counter()
+                        assert call() == 0
+                        taken.append(time.perf_counter() - began)
+            ratios.append(float(np.median(times[1]) / np.median(times[0])))
+            if ratios[-1] < 1.3:
+                break
+    finally:
+        competitor.kill()
+        competitor.wait()
+        team.close()
+    assert min(ratios) < 1.3
+
+
 def test_threads_end_and_start_again(driver: Driver) -> None:
     before = threading.active_count()
     team = Team(WORKERS, driver)
