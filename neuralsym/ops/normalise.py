@@ -286,7 +286,7 @@ def check_from_axis(call: Call) -> None:
 
 
 def check_scale(call: Call, x: Shape | None) -> None:
-    """Scale and bias broadcast to the axes of X from `axis` on."""
+    """Scale and bias broadcast to X, as a rule from its last axes on."""
     if x is None:
         return
     row = x[call.attr("axis") % len(x) :]
@@ -295,11 +295,11 @@ def check_scale(call: Call, x: Shape | None) -> None:
         if given is None or given == row:
             continue
         name = call.op.schema.formal_input(i).name
-        if len(given) > len(row):
-            call.fail(f"{name} has {len(given)} axes, X has {len(row)} from axis on")
+        if len(given) > len(x):
+            call.fail(f"{name} has {len(given)} axes, X has {len(x)}")
         for k in range(1, len(given) + 1):
             if given[-k] != 1:
-                merged(call, given[-k], row[-k], f"{name} and X, axis {-k}")
+                merged(call, given[-k], x[-k], f"{name} and X, axis {-k}")
 
 
 def widely(node: Node, x: Symbol) -> Symbol:

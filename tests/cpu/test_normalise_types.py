@@ -81,3 +81,18 @@ def test_batch_normalization_of_several_types(kinds, shape):
     assert made.dtype == x.dtype and made.shape == shape
     tolerance = TOLERANCE[kinds[0]] * 10
     np.testing.assert_allclose(made.astype(float), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+@pytest.mark.parametrize("shape", [(1, 5), (4, 1), (3, 4, 5), (1,), ()])
+def test_scales_broadcast_to_the_whole_input(op: str, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(3, 4, 5)).astype(np.float32)
+    scale = rng.normal(size=shape).astype(np.float32)
+    made, fed = leaves([x, scale])
+    (value,) = run_cell(cell_of([call(op, *made, axis=-1)], made), fed)
+    wide = x.astype(np.float64)
+    if op == "LayerNormalization":
+        wide = wide - wide.mean(-1, keepdims=True)
+    wanted = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * scale
+    np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)

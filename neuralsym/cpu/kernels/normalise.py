@@ -105,7 +105,7 @@ class LayerNormalization(RowNormalisation):
             if buffer is None or buffer.tensor.shape == row:
                 continue
             fixed = all(isinstance(d, int) for d in row)
-            if buffer.role is not Role.CONSTANT or not fixed:
+            if buffer.role is not Role.CONSTANT or not fixed or buffer.rank > len(row):
                 return f"{buffer.name} does not have the shape of the axes that are normalised"
         return True
 
