@@ -39,12 +39,6 @@ class Results:
         size = 4 * self.text.width
         return [f.load(self.text.sums, f.at("%bias", j * size)) for j in range(self.vectors)]
 
-    def fetch(self, f: Function) -> None:
-        """Begin to fetch what the results will be added to."""
-        if self.text.residual is not None:
-            for place in self._lines(self._beside(f), self.text.width):
-                f.prefetch(place)
-
     def finish(self, f: Function, sums: list[str]) -> None:
         """Store what becomes of the sums, one after the other: each frees its registers."""
         text = self.text
@@ -85,16 +79,6 @@ class Results:
     def _beside(self, f: Function) -> list[str]:
         """Addresses of the residual's vectors."""
         return self._places(f, "%residual", Int8Word.RESIDUAL_BLOCK, Int8Word.RESIDUAL_ROW, 1)
-
-    def _lines(self, places: list[str], size: int) -> list[str]:
-        """Of a tile's places, one for each cache line, more or less."""
-        each = max(1, 64 // size)
-        return [
-            place
-            for i, place in enumerate(places)
-            if i // self.vectors % self.columns % each == 0
-            or i // self.vectors % self.columns == self.columns - 1
-        ]
 
     def _places(
         self, f: Function, base: str, block: Int8Word, row: Int8Word, itemsize: int | None = None

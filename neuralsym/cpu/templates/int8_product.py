@@ -59,7 +59,6 @@ class _Tile:
 
     def emit(self, module: Module, name: str) -> None:
         f = module.function(name, PARAMETERS, "void", True, "noinline")
-        self.out.fetch(f)
         sums = self.out.biases(f) * self.out.pixels
         reduce = self._depthwise if self.text.depthwise else self._dense
         self.out.finish(f, reduce(f, sums))
