@@ -30,11 +30,18 @@ def triple(values: Sequence[int], fill: int) -> Triple:
 
 def aligned(array: Array) -> Array:
     """A contiguous copy whose first byte is at a multiple of 64."""
-    room: Array = np.empty(array.nbytes + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    copy: Array = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = aligned_room(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def aligned_room(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """A new array, not filled, whose first byte is at a multiple of 64."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room: Array = np.empty(size + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    made: Array = room[start : start + size].view(dtype).reshape(shape)
+    return made
 
 
 @dataclass(frozen=True)

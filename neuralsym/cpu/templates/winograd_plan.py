@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from neuralsym.cpu.program import Word
 from neuralsym.cpu.templates.conv_plan import ConvShape
 from neuralsym.cpu.templates.epilogue import Activation, identity
-from neuralsym.cpu.templates.layout import Array, Plane, Words, aligned, even_parts
+from neuralsym.cpu.templates.layout import Array, Plane, Words, aligned_room, even_parts
 from neuralsym.cpu.templates.winograd_axis import Axis, as_array
 from neuralsym.cpu.templates.winograd_form import PANEL_COLUMNS, SPARE, WinogradText, WinogradWord
 
@@ -97,16 +98,22 @@ GAIN = 0.9
 """What part of the direct sum's time Winograd's may take at most."""
 
 
-def candidates(shape: ConvShape) -> list[tuple[Axis, Axis]]:
+def candidates(shape: ConvShape) -> tuple[tuple[Axis, Axis], ...]:
     """The transforms (rows, columns) of bounded error that serve a filter."""
     first, second = zip(shape.kernel[1:], shape.strides[1:], strict=True)
-    return [
+    return _candidates(first, second)
+
+
+@lru_cache(maxsize=256)
+def _candidates(first: tuple[int, int], second: tuple[int, int]) -> tuple[tuple[Axis, Axis], ...]:
+    """Those for filters of these (taps, stride)."""
+    return tuple(
         (rows, columns)
         for rows in (Axis(m, *first) for m in OUTPUTS.get(first, ()))
         for columns in (Axis(m, *second) for m in OUTPUTS.get(second, ()))
         if not (rows.is_plain and columns.is_plain)
         and rows.amplification * columns.amplification <= MOST_AMPLIFICATION
-    ]
+    )
 
 
 def choose_axes(
@@ -253,19 +260,32 @@ def pack_winograd_weights(weights: Array, plan: WinogradPlan) -> Array:
     transform is computed in float64 and rounded once.
     """
     text, shape, width = plan.text, plan.shape, plan.text.width
-    _, height, length = shape.kernel
-    full = np.asarray(weights, np.float32).reshape(shape.outputs, shape.channels, height * length)
+    taps, lanes = shape.taps, plan.input_blocks * width
+    full = np.asarray(weights, np.float32).reshape(shape.outputs, shape.channels, taps)
     both = np.kron(as_array(text.rows.filter_matrix), as_array(text.columns.filter_matrix))
-    lanes = plan.input_blocks * width
-    parts = []
+    outputs = sum(count for _, count in plan.groups) * width
+    packed = aligned_room((text.places * lanes * outputs,), np.float32)
+    # All groups use the same memory: fresh pages would take longer than the sums.
+    most = lanes * plan.groups[0][1] * width
+    filters, products = np.zeros((taps, most)), np.empty((text.places, most))
+    at = 0
     for first, count in plan.groups:
-        part = np.zeros((count * width, lanes, height * length))
+        size = lanes * count * width
+        part = filters[:, :size].reshape(taps, lanes, -1)
         taken = full[first * width : (first + count) * width]
-        part[: len(taken), : shape.channels] = taken
-        places = part.reshape(-1, height * length) @ both.T
-        split = places.astype(np.float32).reshape(count * width, lanes, text.places)
-        parts.append(split.transpose(2, 1, 0).reshape(-1))
-    return aligned(np.concatenate(parts))
+        part[:, : shape.channels, : len(taken)] = taken.transpose(2, 1, 0)
+        part[:, :, len(taken) :] = 0
+        for low in range(0, size, COLUMNS):
+            some = slice(low, min(low + COLUMNS, size))
+            np.matmul(both, filters[:, some], out=products[:, some])
+        places = packed[at : at + text.places * size].reshape(text.places, size)
+        places[...] = products[:, :size]
+        at += places.size
+    return packed
+
+
+COLUMNS = 512
+"""Columns of a product that numpy's BLAS takes on one thread, instead of waking several."""
 
 
 @dataclass(frozen=True)
