@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from neuralsym.core.graph import Graph
 from neuralsym.errors import BadAttribute
+from neuralsym.passes.attention import fuse_attention
 from neuralsym.passes.batch_norm import fold_batch_norm
 from neuralsym.passes.bodies import drop_body_results, inline_branches
 from neuralsym.passes.canonical import CANONICAL
@@ -82,6 +83,7 @@ FUSE = (
     _rules("phases", PHASES),
     _plain("epilogue", fuse_epilogues),
     _plain("operands", fold_operands),
+    _plain("attention", fuse_attention),
     _plain("elementwise", fuse_elementwise),
 )
 
