@@ -47,13 +47,16 @@ def run_cell(cell, fed):
 
 
 def run_op(op, arrays, attrs=None, *, stored=(), free=(), outputs=1, kernel=None, **options):
-    """The outputs of one operator over arrays; `kernel` is the name that its step must have."""
+    """The outputs of one operator over arrays.
+
+    kernel: the name that the kernel of its step must have, or several that it may have.
+    """
     made, fed = leaves(arrays, stored, free)
     results = apply(op, made, attrs or {}, outputs=outputs)
     cell = cell_of(results, [s for i, s in enumerate(made) if f"x{i}" in fed], **options)
     if kernel is not None:
         names = [s.kernel.name for s in cell.program.steps]
-        assert kernel in names, names
+        assert set(names) & ({kernel} if isinstance(kernel, str) else set(kernel)), names
     return run_cell(cell, fed)
 
 

@@ -59,7 +59,7 @@ def test_matmul(pair, dtype, stored, free, threads, isa):
         stored=stored,
         free=names,
         threads=threads,
-        kernel="matmul",
+        kernel=("matmul", "matmul column"),
         isa=isa,
     )
     exact, size = exact_product(a, b)
@@ -83,7 +83,8 @@ def test_gemm(data):
     shape = data.draw(st.sampled_from([None, (n,), (1, n), (m, 1), (m, n), (1,), ()]))
     c = None if shape is None else rng.standard_normal(shape).astype(np.float32)
     stored = data.draw(st.sampled_from([(), (1,), (1, 2), (2,)]))
-    (got,) = run_op(find_op("Gemm"), [a, b, c], attrs, stored=stored, kernel="matmul")
+    names = ("matmul", "matmul column")
+    (got,) = run_op(find_op("Gemm"), [a, b, c], attrs, stored=stored, kernel=names)
     exact, size = exact_product(a.T if attrs["transA"] else a, b.T if attrs["transB"] else b)
     exact, size = attrs["alpha"] * exact, attrs["alpha"] * size
     if c is not None:

@@ -18,6 +18,7 @@ MODULES = (
     "conv",
     "pool",
     "matmul",
+    "matmul_column",
     "movement",
     "reduce",
     "normalise",

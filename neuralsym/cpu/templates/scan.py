@@ -113,7 +113,7 @@ class _Writer:
         carried = [(values, pairs[0][0]), (places, pairs[0][1])]
         with f.loop(self.size, *carried, start=whole, step=lanes) as at:
             mask = f.lane_mask(f.sub(self.size, at.index), lanes)
-            at.next(*step(at.index, *at.values, mask))
+            at.next(*step(at.index, at.values[0], at.values[1], mask))
         pairs[0] = (at.values[0], at.values[1])
         width = lanes
         while len(pairs) > 1:
