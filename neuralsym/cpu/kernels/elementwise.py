@@ -18,7 +18,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
 MAX_RANK = 64
-BLOCKED = (NumberType.FLOAT32, NumberType.INT8, NumberType.UINT8)
+BLOCKED = (NumberType.FLOAT32, NumberType.INT32, NumberType.INT8, NumberType.UINT8)
 """What may lie in blocks of channels."""
 
 

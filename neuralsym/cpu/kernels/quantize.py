@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from neuralsym.core.scalar import Scalar
 from neuralsym.core.scalar import size as size_of
-from neuralsym.cpu.kernels.elementwise import without_omitted
+from neuralsym.cpu.kernels.elementwise import expression, without_omitted
 from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, row_strides
@@ -41,6 +41,8 @@ class GranularKernel(Kernel):
     name = "quantise"
 
     def supports(self, step: Step) -> bool | str:
+        if expression(step) is not None:
+            return "one scale for all: the loop over elements takes blocks of channels too"
         buffers = [step.outputs[0], *(b for b in step.inputs if b is not None)]
         return supported(_formula(step), [b.dtype for b in buffers])
 
