@@ -103,6 +103,13 @@ class Driver:
         (address,) = compile_all([bound_code()], self.target, self.store).values()
         return ctypes.CFUNCTYPE(_LONG, _POINTER)(address)
 
+    def prepare(self, workers: int) -> None:
+        """Compile or load what runs on so many threads need, so that the first does not wait."""
+        if workers > 1:
+            _ = self.team_calls
+        else:
+            _ = self.plain, self._bound
+
     @cached_property
     def team_calls(self) -> TeamCalls:
         codes = (run_team_code(self.target), serve_code(self.target), rouse_code(self.target))

@@ -168,6 +168,7 @@ class Cell:
 
     def prepare(self) -> None:
         """Make all code that can be told now: for the program's sizes, or for names of size 1."""
+        self.driver.prepare(self.workers)
         inputs = tensor_inputs(self.program).values()
         if any(b.tensor.shape is None for b in inputs):
             return
