@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from neuralsym.cpu.kernels.geometry import window
+from neuralsym.core.scalar import argument
+from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.geometry import registers, window
+from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.kernels.units import Function, Side, decoder, encoder, typed_row
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.program import Operand, Row, Sizes, Step
+from neuralsym.cpu.machine import Target
+from neuralsym.cpu.program import Operand, Row, Sizes, Step, row_strides
+from neuralsym.cpu.templates.matmul import matmul_text
+from neuralsym.cpu.templates.matmul_form import Element, MatmulText
+from neuralsym.cpu.templates.matmul_plan import Matrix, matmul_words, plan_matmul, scratch_bytes
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
@@ -37,7 +44,14 @@ class DeformConv(Kernel):
         step.need_scratch("columns", lambda sizes: prod(_columns(step, sizes)) * _item(step))
         room = TILE * (2 * 2**axes + 1)
         step.need_scratch("corners", lambda sizes: 8 * room * sizes.workers)
-        step.need_scratch("sums", lambda sizes: sizes.workers * _places(step, sizes) * _item(step))
+        text = _product_text(self.target, step)
+        if text is None:
+            step.need_scratch(
+                "sums", lambda sizes: sizes.workers * _places(step, sizes) * _item(step)
+            )
+        else:
+            most = scratch_bytes(text)
+            step.need_scratch("panel", lambda sizes: most * sizes.workers)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, w, offset = step.inputs[:3]
@@ -80,6 +94,9 @@ class DeformConv(Kernel):
             Side(beside, "float64", (sizes.workers, corners), "out"),
         ]
         rows = [typed_row(step, sizes, _gather(decode), sides, name="deform_columns")]
+        text = _product_text(self.target, step)
+        if text is not None:
+            return rows + self._product_rows(step, sizes, text, parts)
         sides = [
             Side(step.scratch["columns"].buffer, wide, (batch, channels * taps, places)),
             Side(w, kind, (filters[0], filters[1] * taps)),
@@ -91,10 +108,52 @@ class DeformConv(Kernel):
         rows.append(typed_row(step, sizes, loop, sides, [parts], name="deform_product", fast=True))
         return rows
 
+    def _product_rows(self, step: Step, sizes: Sizes, text: MatmulText, parts: int) -> list[Row]:
+        """The filters times the columns as matrices, one product for each entry and group."""
+        w, bias, y = step.inputs[1], step.input(3), step.outputs[0]
+        assert w is not None
+        batch, channels, taps, places = _columns(step, sizes)
+        filters, item = sizes.shape(y)[1], y.dtype.itemsize
+        m, k = filters // parts, channels // parts * taps
+        columns = Operand(step.scratch["columns"].buffer)
+        words = matmul_words(
+            text,
+            (m, places, k),
+            Matrix(Operand(w), k * item, 0, m * k * item),
+            Matrix(columns, places * item, channels * taps * places * item, k * places * item),
+            Matrix(Operand(y), places * item, filters * places * item, m * places * item),
+            batch=(batch, parts),
+            scratch=Operand(step.scratch["panel"].buffer),
+        )
+        rows = [Row(_product_code(text), words)]
+        if bias is not None:
+            shape, flat = (batch, filters, places), (False,) * 3
+            steps = row_strides(shape, item)
+            ours = [Strided(Operand(y), y.dtype, steps, (False,) * 3)] * 2
+            beside = Strided(Operand(bias), y.dtype, (0, item, 0), (True, False, True))
+            value = argument(0) + argument(1)
+            rows.append(loop_row(self.target, value, shape, [*ours, beside], flat, "bias"))
+        return rows
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         _, channels, taps, _ = _columns(step, sizes)
         groups = int(step.attr("group") or 1)
         return 2 * prod(sizes.shape(step.outputs[0])) * (channels // groups) * taps
+
+
+def _product_text(target: Target, step: Step) -> MatmulText | None:
+    """The matrix product of the sums; None for types that it does not read as they are."""
+    y = step.outputs[0]
+    if y.dtype not in (NumberType.FLOAT32, NumberType.FLOAT64):
+        return None
+    element: Element = "double" if y.dtype is NumberType.FLOAT64 else "float"
+    width = target.width(element)
+    return plan_matmul(None, width=width, registers=registers(target), b="rows", element=element)
+
+
+@cache
+def _product_code(text: MatmulText) -> Code:
+    return Code("matmul", "matmul", matmul_text(text, "matmul"))
 
 
 def _wide(step: Step) -> str:
