@@ -25,7 +25,7 @@ from neuralsym.cpu.templates.int8_pool import Int8PoolText, int8_pool_text
 from neuralsym.cpu.templates.int8_product import int8_text
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.evaluate import evaluate
-from neuralsym.passes.quantised_ops import IntegerConv, IntegerMatMul
+from neuralsym.passes.quantised_ops import IntegerAveragePool, IntegerConv, IntegerMatMul
 
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 TYPES = tuple(LIMITS)
@@ -213,6 +213,70 @@ def test_maxima_of_bytes(kind, isa):
     wide = np.pad(x.astype(np.int64), [(0, 0), (0, 0), (1, 1), (0, 1)], constant_values=-999)
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 2), (2, 3))[:, :, ::2]
     assert np.array_equal(got, windows.max((-1, -2)))
+
+
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(
+    st.integers(8, 40),
+    st.lists(st.integers(1, 37), min_size=1, max_size=2),
+    st.sampled_from(TYPES),
+    st.sampled_from(SETS),
+)
+def test_bytes_in_blocks_and_back(channels, size, kind, isa):
+    """Rows of any length: whole vectors of pixels, a last one that overlaps, or byte by byte."""
+    x = drawn(np.random.default_rng(channels), kind, (2, channels, *size))
+    symbol = variable("x0", x.shape, kind)
+    made = call(
+        "MaxPool", symbol, kernel_shape=[2] * len(size), pads=[1] * len(size) + [0] * len(size)
+    )
+    cell = cell_of([made], [symbol], isa=isa)
+    assert [s.kernel.name for s in cell.program.steps] == ["reorder", "int8 pool", "reorder"]
+    wide = np.pad(x.astype(int), [(0, 0), (0, 0), *[(1, 0)] * len(size)], constant_values=-999)
+    axes = tuple(range(2, 2 + len(size)))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, (2,) * len(size), axes)
+    exact = windows.max(tuple(range(-len(size), 0)))
+    assert np.array_equal(run_cell(cell, {"x0": x})[0], exact)
+
+
+@st.composite
+def averages(draw):
+    axes = draw(st.sampled_from((1, 2, 2, 3)))
+    kernel = [draw(st.integers(1, 3)) for _ in range(axes)]
+    attrs = {
+        "kernel_shape": kernel,
+        "strides": [draw(st.integers(1, 3)) for _ in range(axes)],
+        "pads": [draw(st.integers(0, k - 1)) for k in kernel * 2],
+        "ceil_mode": draw(st.integers(0, 1)),
+        "count_include_pad": draw(st.integers(0, 1)),
+    }
+    if draw(st.integers(0, 3)) == 0:
+        attrs = {}
+    size = [k + draw(st.integers(0, 6)) for k in kernel]
+    return (2, draw(st.sampled_from((1, 3, 16, 21))), *size), attrs
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(averages(), st.integers(0, 2**32 - 1), st.sampled_from(TYPES), st.sampled_from(SETS))
+def test_averages_of_bytes(case, seed, kind, isa):
+    """Against the mean in float64: one level beside only where that lies between two."""
+    shape, attrs = case
+    rng = np.random.default_rng(seed)
+    x = drawn(rng, kind, shape)
+    low, high = LIMITS[kind]
+    zero, x_zero = (int(rng.integers(low, high)) for _ in range(2))
+    ratio = np.float32(rng.uniform(0.3, 2))
+    symbol = variable("x0", shape, kind)
+    numbers = {"zero": zero, "x_zero": x_zero, "low": low, "high": high, "ratio": float(ratio)}
+    (made,) = apply(IntegerAveragePool, [symbol], attrs | numbers)
+    cell = cell_of([made], [symbol], isa=isa, threads=1 + seed % 2)
+    assert "int8 pool" in [s.kernel.name for s in cell.program.steps]
+    (got,) = run_cell(cell, {"x0": x})
+    real = variable("r", shape, "float64")
+    name = "AveragePool" if attrs else "GlobalAveragePool"
+    (mean,) = evaluate(call(name, real, **attrs).node, [x.astype(np.float64) - x_zero])
+    level = np.clip(mean * np.float64(ratio) + zero, low, high)
+    assert got.shape == level.shape
+    assert np.all(np.abs(got - level) <= 0.5 + 1e-4)
 
 
 def test_instructions():
