@@ -8,6 +8,8 @@ constant, the weights. So the products run on the fastest loops that there are, 
 bit. Where float32 does not suffice, the sums are cut into parts that are added as integers, or else
 they are taken in float64. (No algorithm that is inexact on integers, such as Winograd's with its
 thirds, may take them.)
+
+Where the weights are constant bytes there are integer kernels; this serves the rest.
 """
 
 from __future__ import annotations
