@@ -97,8 +97,8 @@ def ranked(type_: Type, shape: Sequence[int], index: int, *, length: bool) -> Ty
 
 def _waits(node: Node) -> bool:
     """Whether the node computes with numbers, and the rank of an operand is not known."""
-    if node.op is Variable or is_stored(node.outputs[0]):
-        return False
+    if node.op in (Variable, Deferred) or is_stored(node.outputs[0]):
+        return False  # what is put aside already waits by itself
     numbers = all(_is_numeric(s.type) for s in (*node.operands, *node.outputs))
     if not numbers and not node.op.body_attributes:
         return False
@@ -107,7 +107,9 @@ def _waits(node: Node) -> bool:
 
 def _vectors_of_unknown_length(node: Node) -> list[Symbol]:
     """The whole-number vectors whose lengths would tell the rank of the node's result."""
-    if node.op.body_attributes or not all(_is_numeric(s.type) for s in node.operands):
+    if node.op.body_attributes or node.op is Deferred:
+        return []
+    if not all(_is_numeric(s.type) for s in node.operands):
         return []
     if not any(_is_numeric(s.type) and s.tensor.shape is None for s in node.outputs):
         return []
