@@ -173,6 +173,27 @@ def test_moves_and_averages(kind):
     assert "int8 pool" in kernels_of(cell)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_borders_of_joined_values(kind, threads):
+    """Parts of a concatenation lie in the whole, whose border is its zero point, as is theirs."""
+    build = Builder(kind, 11, exact=True)
+    low = LIMITS[kind][0]
+    x0 = variable("x", (2, 3, 9, 8), "float32")
+    x, sx = build.quantised(x0, 0.03)
+    padded = {"pads": [1, 1, 1, 1]}
+    parts = [build.quantised(build.conv(x, sx, (32, 3, 3, 3), **padded), 0.2, low + 77)]
+    parts += [build.quantised(build.conv(*parts[0], (48, 32, 3, 3), **padded), 0.5, low + 9)]
+    parts += [build.quantised(build.conv(*parts[0], (16, 32, 1, 1)), 0.2, low + 77)]
+    joined, s = build.quantised(ops.concat([p for p, _ in parts], axis=1), 0.2, low + 77)
+    y = build.conv(joined, s, (24, 96, 3, 3), **padded)
+    graph = Graph({"y": call("QuantizeLinear", y, np.float32(0.5), build.zero())}, [x0])
+    value = image(build.rng, (2, 3, 9, 8))
+    got, cell = run(graph, value, threads=threads)
+    assert kernels_of(cell).count("int8 conv") == 4
+    assert np.array_equal(got, real(graph, value))
+
+
 def test_real_results_are_not_rounded():
     """A product that is not quantised again gives real numbers."""
     build = Builder("uint8", 7)
