@@ -120,6 +120,7 @@ class WinogradConv(BlockedConv):
             step.input(Z) is not None,
             width=width,
             registers=registers(self.target),
+            workers=sizes.workers,
             free=not isinstance(x.tensor.shape[0], int),
             activation=activation_of(step.attr("activation")),
         )

@@ -181,13 +181,15 @@ def plan_winograd(
     width: int,
     registers: int,
     free: bool = False,
+    workers: int = 1,
     activation: Activation | None = None,
     cache: int = CACHE,
 ) -> WinogradPlan:
     """Cut a convolution into tiles of `axes` (rows, columns).
 
     target: where its output lies. free: other numbers of images are to be served by the same text
-    and weights. cache: bytes that the transformed inputs of a block may fill.
+    and weights. workers: how many share the work. cache: bytes that the transformed inputs of a
+    block may fill.
     """
     _, height, length = target.size
     rows, columns = axes
@@ -216,7 +218,7 @@ def plan_winograd(
         ragged=shape.outputs % width != 0,
         activation=activation or identity(),
     )
-    blocks = _blocks(len(panels), *sizes)
+    blocks = _for_workers(_blocks(len(panels), *sizes), len(panels), len(groups), workers)
     return WinogradPlan(shape, text, images, grid, tuple(panels), blocks, tuple(groups))
 
 
@@ -227,6 +229,15 @@ def _blocks(panels: int, panel_bytes: int, weight_bytes: int, cache: int) -> int
     from 32 to 512 channels, this was within 5 % of the best number.
     """
     return min(panels, -(-panels * panel_bytes // max(cache, weight_bytes // 3)))
+
+
+def _for_workers(blocks: int, panels: int, groups: int, workers: int) -> int:
+    """More blocks where those of one do not give all workers as many groups: some four units (of
+    a block and a group) for each."""
+    if groups % workers:
+        blocks = max(blocks, -(-4 * workers // groups))
+        blocks = -(-blocks // workers) * workers
+    return min(blocks, panels)
 
 
 def _tiles(vectors: int, registers: int) -> int:
