@@ -19,7 +19,7 @@ from neuralsym.cpu.emit import Code
 from neuralsym.cpu.interpreter import SERIAL, add_time, clock, now, row_at, stop_at_failure
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.waiting import LINUX, move, processor, sleeping
+from neuralsym.cpu.waiting import LINUX, fetch, move, processor, sleeping
 from neuralsym.cpu.worth import SETTLED, pauses, remember, runs_alone, tries_alone, weigh
 
 LINE = 128
@@ -29,18 +29,19 @@ LINE = 128
 # shares in the low 16 bits; with it KERNEL, DESC, FRAME, and the caller's processor (HOST).
 # MEMBERS: threads that serve it, its caller with them; of the TEAM. NUMBER: of the last row; behind
 # it what `worth` keeps. CALM: where the caller sleeps. Then a STATE and a STATUS for each share,
-# and how long a worker TOOK for it on which processor (CORE).
+# and how long a worker TOOK for it on which processor (CORE), and who that is (WHO).
 OPEN, KERNEL, DESC, FRAME, HOST = 0, 8, 16, 24, 32
 MEMBERS, TEAM, NUMBER, CALM, CLAIMS = 128, 136, 256, 320, 384
-STATE, STATUS, TOOK, CORE = 0, 8, 16, 24
+STATE, STATUS, TOOK, CORE, WHO = 0, 8, 16, 24, 28
 
 # The state of a share: four times the number of the row that has last claimed it, and
 AWAITED, DONE = 1, 2
 
 # A team's block: how many workers sleep, then for each the address of the berth that it serves (0
-# for none, HOME to end), the share it prefers, whether it sleeps, and where.
+# for none, HOME to end), the share it prefers, whether it sleeps, its number as a THREAD of the
+# system, and where it sleeps.
 SLEEPERS, WORKERS = 0, LINE
-SERVES, PREFERS, ASLEEP, BED = 0, 8, 16, 64
+SERVES, PREFERS, ASLEEP, THREAD, BED = 0, 8, 16, 24, 64
 WORKER_BYTES = 2 * LINE
 HOME = -1
 
@@ -153,7 +154,8 @@ def serve_code(target: Target) -> Code:
         with f.when(f.compare("eq", core, f.load("i32", f.at(place, HOST)), "i32")):
             f.do(f"call void @move(i32 {core})")
     prefers = f.load("i64", f.at(own, PREFERS), 8)
-    f.value(f"call i64 @take(ptr {place}, i64 {row}, i64 {prefers})")
+    who = f.load("i32", f.at(own, THREAD))
+    f.value(f"call i64 @take(ptr {place}, i64 {row}, i64 {prefers}, i32 {who})")
     f.store("i64", "0", memory["turn"], 8)
     f.do(f"br label %{look}")
 
@@ -199,7 +201,10 @@ def rouse_code(target: Target) -> Code:
 def _take(module: Module, worker: bool) -> None:
     """`take(berth, row, from)`: do all shares that nobody has begun, first `from`; their count."""
     f = module.function(
-        "take", (("berth", "ptr"), ("row", "i64"), ("from", "i64")), "i64", private=True
+        "take",
+        (("berth", "ptr"), ("row", "i64"), ("from", "i64"), ("who", "i32")),
+        "i64",
+        private=True,
     )
     shares = f.value("and i64 %row, 65535")
     claimed = f.value(f"shl i64 {f.value('lshr i64 %row, 16')}, 2")
@@ -218,6 +223,7 @@ def _take(module: Module, worker: bool) -> None:
                     f.load("ptr", f.at("%berth", place), 8) for place in (KERNEL, DESC, FRAME)
                 )
                 number, among = (f.value(f"trunc i64 {v} to i32") for v in (share, shares))
+                f.store("i32", "%who", f.at(claim, WHO))
                 began = now(f) if worker else ""
                 status = f.value(
                     f"call i32 {kernel}(ptr {frame}, ptr {desc}, i32 {number}, i32 {among})"
@@ -267,7 +273,7 @@ def _share(module: Module, target: Target) -> None:
         return [f.sub(now(f), began)]
 
     (spent,) = f.choose(f.compare("ne", sleepers, 0), ["i64"], wake, lambda: ["0"])
-    mine = f.value(f"call i64 @take(ptr %berth, i64 {row}, i64 0)")
+    mine = f.value(f"call i64 @take(ptr %berth, i64 {row}, i64 0, i32 0)")
     free = now(f)
     most = f.sdiv(f.sub(free, began), f.maximum(mine, 1))
     claimed = f.value(f"shl i64 {number}, 2")
@@ -277,8 +283,8 @@ def _share(module: Module, target: Target) -> None:
         status = f.load("i32", f.at(claim, STATUS))
         failed = f.compare("ne", loop.values[0], 0, "i32")
         here = f.compare("eq", f.load("i32", f.at(claim, CORE)), core, "i32")
-        took = f.load("i64", f.at(claim, TOOK), 8)
-        saved = f.select(here, "i64", f.sub(0, took), f.minimum(took, most))
+        took = f.minimum(f.load("i64", f.at(claim, TOOK), 8), most)
+        saved = f.select(here, "i64", f.sub(0, took), took)
         saved = f.add(loop.values[1], saved)
         loop.next(f.select(failed, "i32", loop.values[0], status), saved)
     weigh(f, loop.values[1], f.add(spent, f.sub(now(f), free)))
@@ -292,6 +298,8 @@ def _finish(module: Module) -> None:
     Whoever does it should need about as long as we have had since `began`. If it needs longer, it
     has lost its core: we sleep, so that it may have ours.
     """
+    if LINUX:
+        fetch(module)
     parameters = (("claim", "ptr"), ("claimed", "i64"), ("began", "i64"), ("berth", "ptr"))
     f = module.function("finish", parameters, "void", private=True)
     labels = ("look", "wait", "rest", "spin", "give", "sleep", "mark", "bed", "done")
@@ -328,6 +336,10 @@ def _finish(module: Module) -> None:
     marked = f.value(f"extractvalue {{ i64, i1 }} {pair}, 1")
     f.do(f"br i1 {marked}, label %{bed}, label %{look}")
     f.start(bed)
+    if LINUX:
+        who = f.load("i32", f.at("%claim", WHO))
+        with f.when(f.compare("ne", who, 0, "i32")):
+            f.do(f"call void @fetch(i32 {who}, i32 {processor(f)})")
     f.do(f"call void @rest(ptr {f.at('%berth', CALM)})")
     f.do(f"br label %{look}")
     f.start(done)

@@ -31,6 +31,7 @@ from neuralsym.cpu.crew import (
     SERVES,
     SLEEPERS,
     TEAM,
+    THREAD,
     WORKER_BYTES,
     WORKERS,
     berth_words,
@@ -215,6 +216,7 @@ class Team:
 
 def _serve(serve: Any, crew: _Crew, worker: int) -> None:
     """A thread's life; the crew's memory stays alive as long as it."""
+    crew.words[crew.of(worker, THREAD)] = threading.get_native_id()
     serve(crew.address, worker)
 
 

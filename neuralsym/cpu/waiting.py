@@ -10,6 +10,9 @@ from neuralsym.cpu.machine import Target
 LINUX = sys.platform.startswith("linux")
 """There threads sleep on the C library's semaphores, and ask for the processor they run on."""
 
+SET_BYTES = 1024
+"""Bytes of a set of processors."""
+
 NAP_MICROSECONDS = 50
 """How often who sleeps looks up where the system has no semaphores of the kind used here."""
 
@@ -57,25 +60,52 @@ def move(module: Module) -> None:
     The system wakes a thread where its waker runs, and leaves it there when all other processors
     have something to do; then two of ours share one processor and somebody else has the other.
     """
-    size = 1024
-    module.declarations |= {
-        "declare i32 @sched_getaffinity(i32, i64, ptr)",
-        "declare i32 @sched_setaffinity(i32, i64, ptr)",
-    }
     f = module.function("move", (("core", "i32"),), "void", private=True)
-    allowed = f.value(f"alloca [{size} x i8], align 8")
-    arguments = f"i32 0, i64 {size}, ptr {allowed}"
-    f.do(f"call void @llvm.memset.p0.i64(ptr {allowed}, i8 0, i64 {size}, i1 false)")
-    module.declarations.add("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-    f.value(f"call i32 @sched_getaffinity({arguments})")
-    core = f.value("zext i32 %core to i64")
-    word = f.at(allowed, f.mul(f.value(f"lshr i64 {core}, 6"), 8))
-    bit = f.value(f"shl i64 1, {f.value(f'and i64 {core}, 63')}")
+    allowed = _allowed(f, "0")
+    word, bit = _place(f, allowed)
     before = f.load("i64", word, 8)
     f.store("i64", f.value(f"and i64 {before}, {f.value(f'xor i64 {bit}, -1')}"), word, 8)
     # With no processor left the system refuses.
-    moved = f.value(f"call i32 @sched_setaffinity({arguments})")
+    moved = f.value(f"call i32 @sched_setaffinity(i32 0, i64 {SET_BYTES}, ptr {allowed})")
     with f.when(f.compare("eq", moved, 0, "i32")):
         f.store("i64", before, word, 8)
-        f.value(f"call i32 @sched_setaffinity({arguments})")
+        f.value(f"call i32 @sched_setaffinity(i32 0, i64 {SET_BYTES}, ptr {allowed})")
     f.do("ret void")
+
+
+def fetch(module: Module) -> None:
+    """`fetch(who, core)`: have another thread go on on that processor, if it may run there.
+
+    So a thread that is about to wait for one that has lost its processor gives it its own.
+    """
+    f = module.function("fetch", (("who", "i32"), ("core", "i32")), "void", private=True)
+    allowed = _allowed(f, "%who")
+    word, bit = _place(f, allowed)
+    may = f.compare("ne", f.value(f"and i64 {f.load('i64', word, 8)}, {bit}"), 0)
+    with f.when(may):
+        here = f.value(f"alloca [{SET_BYTES} x i8], align 8")
+        f.do(f"call void @llvm.memset.p0.i64(ptr {here}, i8 0, i64 {SET_BYTES}, i1 false)")
+        f.store("i64", bit, _place(f, here)[0], 8)
+        for places in (here, allowed):
+            f.value(f"call i32 @sched_setaffinity(i32 %who, i64 {SET_BYTES}, ptr {places})")
+    f.do("ret void")
+
+
+def _allowed(f: Function, who: str) -> str:
+    """Where the set of processors lies on which a thread may run; none if it cannot be told."""
+    f.module.declarations |= {
+        "declare i32 @sched_getaffinity(i32, i64, ptr)",
+        "declare i32 @sched_setaffinity(i32, i64, ptr)",
+        "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+    }
+    made = f.value(f"alloca [{SET_BYTES} x i8], align 8")
+    f.do(f"call void @llvm.memset.p0.i64(ptr {made}, i8 0, i64 {SET_BYTES}, i1 false)")
+    f.value(f"call i32 @sched_getaffinity(i32 {who}, i64 {SET_BYTES}, ptr {made})")
+    return made
+
+
+def _place(f: Function, processors: str) -> tuple[str, str]:
+    """The word of a set in which `%core` stands, and its bit there."""
+    core = f.value("zext i32 %core to i64")
+    word = f.at(processors, f.mul(f.value(f"lshr i64 {core}, 6"), 8))
+    return word, f.value(f"shl i64 1, {f.value(f'and i64 {core}, 63')}")
