@@ -23,7 +23,7 @@ class Options:
         best that this machine has.
     winograd: allow Winograd convolutions of stored weights, which take a half to a third of the
         time. Their rounding error is near that of the direct sums for values of mixed signs and
-        like sizes, but its bound is up to 100 times as large (templates/winograd_plan.py), and an
+        like sizes, but its bound is up to 100 times as large (templates/winograd_choice.py), and an
         infinity or NaN reaches up to 5 outputs further. Whole weights are always summed directly.
     fast_math: allow sums to be reordered and contracted; NaN and infinity are never ignored. No
         kernel of this version uses it either.

@@ -1,4 +1,4 @@
-"""Winograd convolutions against float64 sums, within the bound that `winograd_plan` states."""
+"""Winograd convolutions against float64 sums, within the bound that `winograd_choice` states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from neuralsym.core.registry import apply
 from neuralsym.cpu.kernels import winograd
 from neuralsym.cpu.templates.conv_plan import ConvShape
 from neuralsym.cpu.templates.winograd_axis import Axis, as_array
-from neuralsym.cpu.templates.winograd_plan import OUTPUTS, candidates, choose_axes
+from neuralsym.cpu.templates.winograd_choice import OUTPUTS, candidates, choose_axes
 from neuralsym.passes.fused import FusedConv
 
 CONV = find_op("Conv")

@@ -22,12 +22,11 @@ from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step
 from neuralsym.cpu.templates.conv_plan import ConvShape, wants_planar
 from neuralsym.cpu.templates.layout import aligned
 from neuralsym.cpu.templates.winograd import winograd_text
+from neuralsym.cpu.templates.winograd_choice import candidates, choose_axes
 from neuralsym.cpu.templates.winograd_form import WinogradText
 from neuralsym.cpu.templates.winograd_plan import (
     WinogradAddresses,
     WinogradPlan,
-    candidates,
-    choose_axes,
     pack_winograd_weights,
     plan_winograd,
     winograd_tables,

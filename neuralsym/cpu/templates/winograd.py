@@ -10,7 +10,8 @@ A tile is a few output pixels of one image (4 x 4 of a 3 x 3 filter: 36 places i
 products); a panel is as many tiles as have their sums in registers. What a worker does is a range
 of (block, group); each result is the same sum whoever makes it. The input has a halo for the
 filter's own border; past the tiles' last rows and columns zeros are read and nothing is stored.
-The descriptor is described in `winograd_form`, how sizes lead to it in `winograd_plan`.
+The descriptor is described in `winograd_form`, how sizes lead to it in `winograd_plan`; errors are
+bounded in `winograd_choice`.
 """
 
 from __future__ import annotations
