@@ -53,19 +53,18 @@ def call_arrays(
     operands: Sequence[tuple[NDArray[Any], Direction]],
     attributes: Sequence[Value],
     target: Target,
-    store: Store,
+    cache_dir: str | None,
     name: str = "",
 ) -> int:
     """Call the compiled function now, on arrays in C order; its status, 0 for success."""
-    kinds = tuple((str(number_type(a.dtype)), a.ndim, direction) for a, direction in operands)
-    code = _code(function, kinds, tuple(map(kind_of, attributes)), name)
+    kinds = tuple((a.dtype, a.ndim, direction) for a, direction in operands)
+    kernel = _called(function, kinds, tuple(map(kind_of, attributes)), name, target, cache_dir)
     words: list[int] = []
     for array, _ in operands:
-        words += [array.ctypes.data, *array.shape]
+        words += [array.__array_interface__["data"][0], *array.shape]
     words += map(attribute_word, attributes)
-    desc = np.array(words or [0], np.int64)
-    kernel = driver.Kernel(compile_one(code, target, store))
-    return int(kernel(None, ctypes.c_void_p(desc.ctypes.data), 0, 1))
+    desc = (ctypes.c_int64 * max(len(words), 1))(*words)
+    return int(kernel(None, ctypes.addressof(desc), 0, 1))
 
 
 def kind_of(value: Value) -> Scalar:
@@ -88,3 +87,18 @@ def _code(
     name: str,
 ) -> Code:
     return array_kernel(function, operands, attributes, name or None)
+
+
+@lru_cache(maxsize=1024)
+def _called(
+    function: Function,
+    operands: tuple[tuple[np.dtype[Any], int, Direction], ...],
+    attributes: tuple[Scalar, ...],
+    name: str,
+    target: Target,
+    cache_dir: str | None,
+) -> Callable[..., int]:
+    """The compiled function; it is loaded once in the life of the process."""
+    kinds = tuple((str(number_type(d)), rank, direction) for d, rank, direction in operands)
+    code = _code(function, kinds, attributes, name)
+    return driver.Kernel(compile_one(code, target, Store.of(cache_dir)))

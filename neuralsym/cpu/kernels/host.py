@@ -20,7 +20,6 @@ from neuralsym.cpu.driver import HostStep, host_callback
 from neuralsym.cpu.kernels.array_row import call_arrays
 from neuralsym.cpu.library import Kernel
 from neuralsym.cpu.program import Row, Sizes, Step
-from neuralsym.cpu.store import Store
 from neuralsym.errors import ExecutionError
 
 
@@ -63,8 +62,8 @@ class ArrayStep(HostKernel):
 
         The message is what `failures` says of the status.
         """
-        store = Store.of(self.options.cache_dir)
-        status = call_arrays(function, operands, attributes, self.target, store)
+        given = self.options.cache_dir
+        status = call_arrays(function, operands, attributes, self.target, given)
         if status:
             raise ExecutionError(self.failures.get(status, f"status {status}"))
 

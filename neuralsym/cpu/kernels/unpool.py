@@ -172,14 +172,32 @@ def _sum(kind: NumberType) -> tuple[str, str, Callable[..., None]]:
 
 @cache
 def _summing(decode: Function, encode: Function) -> Callable[..., None]:
-    def line(source: Any, target: Any, low: int, high: int, first: int, stride: int) -> None:
+    def line(
+        source: Any, begin: int, target: Any, low: int, high: int, first: int, stride: int
+    ) -> None:
         """Add entries from `low` to before `high` to every stride-th element from `first` on."""
         if stride == 1:
             for i in range(low, high):
-                target[first + i] += decode(source[i])
+                target[first + i] += decode(source[begin + i])
         else:
             for i in range(low, high):
-                target[first + i * stride] += decode(source[i])
+                target[first + i * stride] += decode(source[begin + i])
+
+    def picture(blocks: Any, plane: Any, geometry: Any) -> None:
+        """The sum of all blocks of an image of two axes."""
+        high, wide = geometry[0, 0], geometry[0, 1]
+        rows, count = geometry[2, 0], geometry[2, 1]
+        stride, jump = geometry[3, 1], geometry[3, 0]
+        for tap in range(geometry[1, 0] * geometry[1, 1]):
+            down, right = tap // geometry[1, 1], tap % geometry[1, 1]
+            first = right * geometry[4, 1] - geometry[5, 1]
+            low = max(0, -(first // stride))
+            end = min(count, (wide - 1 - first) // stride + 1)
+            source = blocks[tap]
+            for row in range(rows):
+                at = row * jump + down * geometry[4, 0] - geometry[5, 0]
+                if 0 <= at < high:
+                    line(source, row * count, plane, low, end, at * wide + first, stride)
 
     def loop(x: Any, y: Any, sums: Any, geometry: Any, worker: int, workers: int) -> None:
         last, taps, places = geometry.shape[1] - 1, x.shape[1], y.shape[1]
@@ -191,7 +209,9 @@ def _summing(decode: Function, encode: Function) -> Callable[..., None]:
         for unit in range(total * worker // workers, total * (worker + 1) // workers):
             for i in range(places):
                 plane[i] = 0
-            for tap in range(taps):
+            if last == 1:
+                picture(x[unit], plane, geometry)
+            for tap in range(0 if last == 1 else taps):
                 # Along the last axis: first + i * stride for the entries that lie on the image.
                 first = tap % geometry[1, last] * dilation - pad
                 low = max(0, -(first // stride))
@@ -209,8 +229,8 @@ def _summing(decode: Function, encode: Function) -> Callable[..., None]:
                         base += at * step
                         step *= geometry[0, axis]
                     if inside:
-                        entries = x[unit, tap, number * count : (number + 1) * count]
-                        line(entries, plane, low, high, base + first, stride)
+                        begin = number * count
+                        line(x[unit, tap], begin, plane, low, high, base + first, stride)
             for i in range(places):
                 y[unit, i] = encode(plane[i])
 
