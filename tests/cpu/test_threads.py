@@ -237,11 +237,12 @@ def test_who_waits_for_a_long_share_sleeps(team: Team, driver: Driver) -> None:
     program = Program(driver)
     program.add_address(host.address, [0])
     table = program.table()
-    assert team.run(0, table.ctypes.data, 1) == 0
+    warm, _ = chain(driver, 1)
+    assert team.run(0, warm.table().ctypes.data, 1) == 0
     began = time.process_time()
     assert team.run(0, table.ctypes.data, 1) == 0
     assert time.process_time() - began < 0.05
-    assert sorted(done) == [0, 0, 1, 1, 2, 2]
+    assert sorted(done) == [0, 1, 2]
 
 
 def test_idle_threads_sleep(team: Team, driver: Driver) -> None:
