@@ -26,15 +26,20 @@ def tensor(name: str, array: Any, dtype: Any = F1) -> TensorProto:
 
 def model_of(
     nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[Any],
-    outputs: Sequence[Any],
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
     stored: Sequence[TensorProto] = (),
-    opset: int = 18,
+    opset: int | None = 18,
     ir: int = 8,
     **more: Any,
 ) -> onnx.ModelProto:
+    """A model of these nodes; it imports nothing where `opset` is None."""
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored, **more)
-    return helper.make_model(graph, ir_version=ir, opset_imports=[helper.make_opsetid("", opset)])
+    imports = [] if opset is None else [helper.make_opsetid("", opset)]
+    made = helper.make_model(graph, ir_version=ir, opset_imports=imports)
+    if opset is None:
+        del made.opset_import[:]
+    return made
 
 
 def run(source: Any, feeds: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_models import model_of, node, value
 
 from neuralsym import ops
 from neuralsym.core.graph import Graph
@@ -19,16 +20,6 @@ from neuralsym.errors import GraphError
 
 Array = np.ndarray[Any, Any]
 F1 = np.float32
-node = helper.make_node
-
-
-def value(name: str, shape: Any = (2,), kind: int = TensorProto.FLOAT) -> Any:
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def model_of(nodes: Any, inputs: Any, outputs: Any, stored: Any = ()) -> onnx.ModelProto:
-    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
-    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
 
 
 def run(model: onnx.ModelProto, **feed: Array) -> list[Array]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, helper
+from onnx_models import node, tensor
 
 import neuralsym
 from neuralsym.core.custom import Custom
@@ -23,15 +24,10 @@ from neuralsym.engines import onnx as engine
 from neuralsym.errors import FormatError, GraphError, NeuralsymError, NoKernel
 
 F1 = np.float32
-node = helper.make_node
 
 
 def value(name: str, shape: Sequence[int | str | None] | None = (3,), kind: int = 1) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
-
-
-def tensor(name: str, array: Any, dtype: Any = F1) -> TensorProto:
-    return numpy_helper.from_array(np.asarray(array, dtype), name)
 
 
 def model_of(

@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from onnx_models import model_of, node, value
 
 from neuralsym.engines import onnx as engine
 from neuralsym.errors import FormatError
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
-
-
-def value(name: str, shape: Sequence[int | str | None] | None = (2,), kind: int = 1) -> Any:
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def tensor(name: str, array: Any, dtype: Any = np.float32) -> TensorProto:
-    return numpy_helper.from_array(np.asarray(array, dtype), name)
-
-
-def model_of(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
-    stored: Sequence[TensorProto] = (),
-    opset: int | None = 18,
-    ir: int = 8,
-    **more: Any,
-) -> onnx.ModelProto:
-    graph = helper.make_graph(nodes, "g", inputs, outputs, stored, **more)
-    imports = [] if opset is None else [helper.make_opsetid("", opset)]
-    made = helper.make_model(graph, ir_version=ir, opset_imports=imports)
-    if opset is None:
-        del made.opset_import[:]
-    return made
-
-
-node = helper.make_node
 
 
 def with_functions(nodes: Any, functions: Any, output: str = "y") -> onnx.ModelProto:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx_models import node
 
 import neuralsym
 from neuralsym.engines import onnx as engine
@@ -15,7 +16,6 @@ from neuralsym.errors import FormatError, GraphError, NeuralsymError
 
 F1 = np.float32
 TRAINING = "ai.onnx.preview.training"
-node = helper.make_node
 
 
 def value(name: str, shape: Any = (2, 2), kind: int = 1) -> Any:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
+from lowering import run
 from onnx import TensorProto, helper, numpy_helper
 
 from neuralsym.engines import onnx as engine
@@ -47,15 +47,6 @@ def model_of(
     if domain:
         opsets.append(helper.make_opsetid(domain, opset))
     return helper.make_model(graph, ir_version=8, opset_imports=opsets)
-
-
-def run(model: onnx.ModelProto, feed: dict[str, Array]) -> list[Array]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    names = {i.name for i in session.get_inputs()}
-    values: list[Array] = session.run(None, {n: a for n, a in feed.items() if n in names})
-    return values
 
 
 def raised(model: onnx.ModelProto, feed: dict[str, Array]) -> list[Array]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Sequence
 from copy import copy
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +14,8 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+from onnx_models import model_of, node, tensor, value
 
 from neuralsym import ops
 from neuralsym.core.graph import Graph
@@ -23,34 +23,6 @@ from neuralsym.core.parse import parse_graph
 from neuralsym.engines import Engine
 from neuralsym.engines import onnx as engine
 from neuralsym.errors import FormatError, GraphError, NeuralsymError, ShapeMismatch
-
-
-def value(name: str, shape: Sequence[int | str | None] | None = (2,), kind: int = 1) -> Any:
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def tensor(name: str, array: Any, dtype: Any = np.float32) -> TensorProto:
-    return numpy_helper.from_array(np.asarray(array, dtype), name)
-
-
-def model_of(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[Any] = (),
-    outputs: Sequence[Any] = (),
-    stored: Sequence[TensorProto] = (),
-    opset: int | None = 18,
-    ir: int = 8,
-    **more: Any,
-) -> onnx.ModelProto:
-    graph = helper.make_graph(nodes, "g", inputs, outputs, stored, **more)
-    imports = [] if opset is None else [helper.make_opsetid("", opset)]
-    made = helper.make_model(graph, ir_version=ir, opset_imports=imports)
-    if opset is None:
-        del made.opset_import[:]
-    return made
-
-
-node = helper.make_node
 
 
 def test_the_module_is_an_engine() -> None:
