@@ -238,7 +238,8 @@ def test_who_waits_for_a_long_share_sleeps(team: Team, driver: Driver) -> None:
     program.add_address(host.address, [0])
     table = program.table()
     warm, _ = chain(driver, 1)
-    assert team.run(0, warm.table().ctypes.data, 1) == 0
+    warm_table = warm.table()
+    assert team.run(0, warm_table.ctypes.data, 1) == 0
     began = time.process_time()
     assert team.run(0, table.ctypes.data, 1) == 0
     assert time.process_time() - began < 0.05
