@@ -11,6 +11,7 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import variable
 from neuralsym.core.symbol import Symbol
 from neuralsym.cpu.compiler import compile_graph
+from neuralsym.cpu.kernels.host import HostKernel
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.runtime import Cell
 
@@ -56,3 +57,15 @@ def run(
 def kernels(cell: Cell) -> list[str]:
     """The names of the kernels that run a program's steps."""
     return [step.kernel.name for step in cell.program.steps if step.kernel is not None]
+
+
+def assert_compiled(cell: Cell) -> None:
+    """AssertionError that names the operators of the steps that run in Python."""
+    hosts = [s.op.__name__ for s in cell.program.steps if isinstance(s.kernel, HostKernel)]
+    assert not hosts, hosts
+
+
+def filled(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
+    """1, 2, 3, ... in a shape; as bool, true and false in turn."""
+    values = np.arange(1, int(np.prod(shape)) + 1).reshape(tuple(shape))
+    return (values % 2 if dtype == "bool" else values).astype(dtype)

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from kernel_cases import SETS, cell_of, leaves, run_cell
+from run_graph import assert_compiled
 
 from neuralsym.core.leaves import variable
 from neuralsym.core.registry import call
-from neuralsym.cpu.kernels.host import HostKernel
 from neuralsym.cpu.narrow_ir import FORMATS
 from neuralsym.dtypes import NumberType
 from neuralsym.ops.evaluate import evaluate
@@ -107,11 +107,6 @@ def converted(x: Any, kind: NumberType, saturate: bool = True) -> Any:
             signed = low - ((low >> (bits - 1)) << bits)
             return low if kind.startswith("u") else signed
         return wide.astype(kind.numpy)
-
-
-def assert_compiled(cell: Any) -> None:
-    hosts = [s.op.__name__ for s in cell.program.steps if isinstance(s.kernel, HostKernel)]
-    assert not hosts
 
 
 def fits(x: Any, kind: NumberType) -> Any:

@@ -7,17 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_oracle import by_us
-from run_graph import compiled, computed, fed, kernels, run
+from run_graph import compiled, computed, fed, filled, kernels, run
 
 from neuralsym import ops
 from neuralsym.errors import ExecutionError, NeuralsymError
 
 DTYPES = ("int8", "bool", "float16", "float32", "int64", "complex128")
-
-
-def filled(shape, dtype="float32"):
-    values = np.arange(1, int(np.prod(shape)) + 1).reshape(shape)
-    return (values % 2 if dtype == "bool" else values).astype(dtype)
 
 
 @st.composite

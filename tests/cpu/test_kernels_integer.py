@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import cell_of, leaves, run_cell
+from run_graph import assert_compiled
 
 from neuralsym.core.dim import Dim
 from neuralsym.core.leaves import variable
 from neuralsym.core.registry import call
-from neuralsym.cpu.kernels.host import HostKernel
 from neuralsym.ops.evaluate import evaluate
 
 TYPES = ("int8", "uint8")
@@ -32,11 +32,6 @@ def drawn(rng: Any, kind: str, shape: Any, extreme: bool = False) -> Any:
     if extreme:  # the largest products that there are
         made = np.where(rng.integers(0, 8, shape) == 0, low, high)
     return np.asarray(made).astype(kind)
-
-
-def assert_compiled(cell: Any) -> None:
-    hosts = [s.op.__name__ for s in cell.program.steps if isinstance(s.kernel, HostKernel)]
-    assert not hosts
 
 
 def run(op: str, arrays: list[Any], stored: tuple[int, ...] = (), **attrs: Any) -> Any:

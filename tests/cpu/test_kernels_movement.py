@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_graph import compiled, computed, fed, kernels, run
+from run_graph import compiled, computed, fed, filled, kernels, run
 
 from neuralsym import ops
 from neuralsym.cpu.kernels.movement import _copy_code
@@ -18,11 +18,6 @@ from neuralsym.cpu.templates.strided import strided_copies, strided_form, stride
 from neuralsym.errors import ExecutionError, NeuralsymError
 
 DTYPES = ("int8", "bool", "uint16", "float16", "float32", "int64", "complex128")
-
-
-def filled(shape, dtype="float32"):
-    values = np.arange(1, int(np.prod(shape)) + 1).reshape(shape)
-    return (values % 2 if dtype == "bool" else values).astype(dtype)
 
 
 # -- the copy itself ---------------------------------------------------------------------------
