@@ -20,6 +20,7 @@ MODULES = (
     "matmul",
     "matmul_column",
     "movement",
+    "gather",
     "reduce",
     "normalise",
     "resize",
