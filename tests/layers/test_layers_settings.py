@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from layer_values import close
 from numpy.typing import NDArray
 
 from neuralsym import BadAttribute, GraphError, Network, ShapeMismatch, Symbol
@@ -28,12 +29,6 @@ def drawn(layer: Callable[[Symbol], Symbol], x: Array) -> tuple[Array, dict[str,
 def values(*shape: int) -> Array:
     """Normal float64 values that float32 holds."""
     return RNG.standard_normal(shape).astype(np.float32).astype(np.float64)
-
-
-def close(value: Array, expected: Array) -> None:
-    assert value.shape == expected.shape
-    scale = np.abs(expected).max(initial=1e-30)
-    np.testing.assert_allclose(value, expected, rtol=0, atol=1e-5 * scale)
 
 
 # -- normalisation -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from layer_values import close
 from numpy.typing import NDArray
 
 from neuralsym import Network, Symbol
@@ -57,11 +58,6 @@ def convolved(
                 part, kernel, (axes, axes)
             )
     return y
-
-
-def close(value: Array, expected: Array) -> None:
-    scale = np.abs(expected).max(initial=1e-30)
-    np.testing.assert_allclose(value, expected, rtol=0, atol=1e-5 * scale)
 
 
 CONVOLUTIONS = [

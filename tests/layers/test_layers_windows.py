@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layer_values import close
 from numpy.typing import NDArray
 
 from neuralsym import BadAttribute, Network, ShapeMismatch
@@ -47,12 +48,6 @@ def convolved(
     parts = zip(np.split(seen, groups, 1), np.split(w, groups, 0), strict=True)
     rule = f"nc{space}{inner},oc{inner}->no{space}"
     return np.concatenate([np.einsum(rule, a, b) for a, b in parts], 1)
-
-
-def close(value: Array, expected: Array) -> None:
-    assert value.shape == expected.shape
-    scale = np.abs(expected).max(initial=1e-30)
-    np.testing.assert_allclose(value, expected, rtol=0, atol=1e-5 * scale)
 
 
 def single(x: Array) -> Array:

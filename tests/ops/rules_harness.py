@@ -7,12 +7,13 @@ are given their sizes again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 import neuralsym.ops  # noqa: F401  (defines the operators)
@@ -21,7 +22,7 @@ from neuralsym.core.infer import check_types, infer_with_onnx
 from neuralsym.core.leaves import constant, variable
 from neuralsym.core.op import Call, find_op
 from neuralsym.core.symbol import Symbol
-from neuralsym.core.types import TensorType, Type
+from neuralsym.core.types import TensorType, Type, shape_text
 from neuralsym.errors import OpError
 
 Shape = tuple[Any, ...]
@@ -188,3 +189,13 @@ def _ours(
         return own_shapes(op, inputs, attrs, count), ""
     except OpError as error:
         return None, str(error)
+
+
+def ints(*values: int) -> NDArray[np.int64]:
+    """A known vector of int64."""
+    return np.array(values, np.int64)
+
+
+def shown(shapes: Iterable[Shape | None]) -> list[str]:
+    """Shapes as a user reads them."""
+    return [shape_text(shape) for shape in shapes]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rules_harness import ints
 
 from neuralsym import ops
 from neuralsym.core.dim import Dim
@@ -14,10 +15,6 @@ from neuralsym.core.registry import call
 from neuralsym.errors import BadAttribute
 
 QUICK = settings(max_examples=60, deadline=None)
-
-
-def ints(*values):
-    return np.array(values, np.int64)
 
 
 def known(symbol):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rules_harness import Var, check_case, own_shapes
+from rules_harness import Var, check_case, ints, own_shapes, shown
 
 from neuralsym.core.dim import Dim, substitute
 from neuralsym.errors import BadAttribute, OpError, ShapeMismatch
@@ -15,14 +15,6 @@ from neuralsym.ops.slices import sliced_size
 QUICK = settings(max_examples=80, deadline=None)
 PLACES = st.integers(-7, 7) | st.sampled_from([2**31 - 1, 2**63 - 1, -(2**31), -(2**63)])
 STEPS = st.integers(-3, 3).filter(bool)
-
-
-def ints(*values):
-    return np.array(values, np.int64)
-
-
-def shown(shapes):
-    return [", ".join("?" if d is None else str(d) for d in s) for s in shapes]
 
 
 @QUICK

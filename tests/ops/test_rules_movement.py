@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rules_harness import Var, check_case, own_shapes
+from rules_harness import Var, check_case, ints, own_shapes, shown
 
 from neuralsym.errors import BadAttribute, OpError, ShapeMismatch
 
 QUICK = settings(max_examples=60, deadline=None)
 SHAPES = st.lists(st.integers(0, 4), min_size=0, max_size=4).map(tuple)
-
-
-def ints(*values):
-    return np.array(values, np.int64)
-
-
-def shown(shapes):
-    return [", ".join("?" if d is None else str(d) for d in s) for s in shapes]
 
 
 @QUICK

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from rules_harness import Var
+from rules_harness import Var, ints
 
 from neuralsym.core.infer import infer
 from neuralsym.core.leaves import Variable, constant, variable
@@ -26,10 +26,6 @@ class Setting(NamedTuple):
     inputs: tuple[Any, ...]
     attrs: dict[str, Any]
     shapes: tuple[tuple[int, ...], ...]
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def number(value: int) -> np.ndarray:

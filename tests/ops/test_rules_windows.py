@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rules_harness import Var, check_case, own_shapes
+from rules_harness import Var, check_case, own_shapes, shown
 
 from neuralsym.errors import BadAttribute, ShapeMismatch
 
@@ -134,10 +134,6 @@ def test_conv_transpose_output_shape():
     assert shown(own_shapes("ConvTranspose", inputs, attrs)) == ["N, 8, 11, 12"]
     with pytest.raises(ShapeMismatch, match="at most 10"):
         own_shapes("ConvTranspose", [Var((1, 3, 4, 4)), inputs[1]], attrs)
-
-
-def shown(shapes):
-    return [", ".join(map(str, s)) for s in shapes]
 
 
 @pytest.mark.parametrize(
