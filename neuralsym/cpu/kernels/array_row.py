@@ -5,47 +5,72 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu import driver
 from neuralsym.cpu.arrays import Direction, Scalar
+from neuralsym.cpu.arrays import Operand as ArrayOperand
 from neuralsym.cpu.emit import Code, array_kernel, compile_one
+from neuralsym.cpu.kernels.units import Function, check_count
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.program import Buffer, Operand, Row, Word, float_word
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, float_word
 from neuralsym.cpu.store import Store
 from neuralsym.dtypes import number_type
 
 Value = bool | int | float
-Function = Callable[..., Any]
+
+
+class Side(NamedTuple):
+    """An operand of an array function: its memory, the type and shape to see it in, in or out."""
+
+    place: Buffer | Operand | NDArray[np.int64]
+    kind: str
+    shape: Sequence[int]
+    direction: Direction = "in"
 
 
 def array_row(
+    step: Step,
+    sizes: Sizes,
     function: Function,
-    operands: Sequence[tuple[Buffer, Sequence[int], Direction]],
+    sides: Sequence[Side],
     attributes: Sequence[Value] = (),
     *,
     name: str = "",
-    serial: bool = True,
+    serial: bool = False,
+    fast: bool = False,
 ) -> Row:
-    """The row that calls `function(*arrays, *attributes)` on row-major buffers.
+    """The row that calls `function(*arrays, *attributes, worker, workers)` on row-major memory.
 
-    operands: (buffer, shape to see it in, "in" or "out"), the shape with as many elements as the
-        buffer has. Compiled once for each set of dtypes and ranks (`emit.array_kernel`), so
-        functions should take few ranks: [outer, axis, inner].
-    serial: one worker runs it; else the function's last parameters are `worker, workers` and it
-        does its share only.
+    sides: whole buffers, parts of them, scratch or tables. A side's shape has as many bytes as its
+        memory, which may be seen as any type. Compiled once for each set of types and ranks
+        (`emit.array_kernel`), so functions should take few ranks: [outer, axis, inner].
+    serial: one worker runs it, and the function does not take the last two.
+    fast: as of `emit.array_kernel`.
+    ShapeMismatch for an input of the step that has not as many bytes as its loop will read.
     """
-    kinds = tuple((str(b.dtype), len(shape), direction) for b, shape, direction in operands)
-    code = _code(function, kinds, tuple(map(kind_of, attributes)), name)
+    for side in sides:
+        _check_size(step, sizes, side)
+    kinds = tuple((side.kind, len(side.shape), side.direction) for side in sides)
+    code = _code(function, kinds, tuple(map(kind_of, attributes)), name, fast)
     words: list[Word] = []
-    for buffer, shape, _ in operands:
-        words.append(Operand(buffer))
-        words += shape
+    for side in sides:
+        words.append(Operand(side.place) if isinstance(side.place, Buffer) else side.place)
+        words += side.shape
     words += map(attribute_word, attributes)
     return Row(code, words, serial=serial)
+
+
+def _check_size(step: Step, sizes: Sizes, side: Side) -> None:
+    """Sizes that go by different names may differ in a run; no loop may read beyond its input."""
+    buffer = side.place
+    if isinstance(buffer, Buffer) and buffer in step.inputs and 0 not in side.shape:
+        itemsize = ArrayOperand(side.kind, 0).itemsize
+        check_count(step, sizes, buffer, prod(side.shape) * itemsize // buffer.dtype.itemsize)
 
 
 def call_arrays(
@@ -85,8 +110,9 @@ def _code(
     operands: tuple[tuple[str, int, Direction], ...],
     attributes: tuple[Scalar, ...],
     name: str,
+    fast: bool = False,
 ) -> Code:
-    return array_kernel(function, operands, attributes, name or None)
+    return array_kernel(function, operands, attributes, name or None, fast)
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralsym.cpu.kernels.units import Side, typed_row
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step
@@ -88,7 +88,7 @@ class LinearAttention(Kernel):
             Side(Operand(step.scratch["update"].buffer), "float32", (sizes.workers, BLOCK), "out"),
         ]
         scale = step.attr("scale") or 1 / math.sqrt(size or 1)
-        rows.append(typed_row(step, sizes, _attention, sides, [float(scale)], name="linear"))
+        rows.append(array_row(step, sizes, _attention, sides, [float(scale)], name="linear"))
         for i, buffer in enumerate(step.outputs):
             wide = wide_place(step, -1 - i, buffer)
             rows += finish(self.target, step, wide, buffer, None, sizes)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import copy_rows, view
-from neuralsym.cpu.kernels.units import Side, are_tensors, typed_row, units
+from neuralsym.cpu.kernels.units import are_tensors, units
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.errors import ShapeMismatch
@@ -36,7 +37,7 @@ class ReverseSequence(Kernel):
             Side(lengths, "int64", (shape[1 if by_rows else 0],)),
             Side(y, kind, seen, "out"),
         ]
-        return [typed_row(step, sizes, _reverse, sides, [by_rows], name="reverse_sequence")]
+        return [array_row(step, sizes, _reverse, sides, [by_rows], name="reverse_sequence")]
 
 
 def _reverse(x: Any, lengths: Any, y: Any, by_rows: bool, worker: int, workers: int) -> int:
@@ -91,7 +92,7 @@ class TensorScatter(Kernel):
             Side(update if starts is None else starts, "int64", (batch,)),
         ]
         circular = step.attr("mode") == "circular"
-        rows.append(typed_row(step, sizes, _write, sides, [circular], name="tensor_scatter"))
+        rows.append(array_row(step, sizes, _write, sides, [circular], name="tensor_scatter"))
         return rows
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from neuralsym.core.scalar import argument
 from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.geometry import registers, window
 from neuralsym.cpu.kernels.loops import Strided, loop_row
-from neuralsym.cpu.kernels.units import Function, Side, decoder, encoder, typed_row
+from neuralsym.cpu.kernels.units import Function, decoder, encoder
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, row_strides
@@ -93,7 +94,7 @@ class DeformConv(Kernel):
             Side(memory, "int64", (sizes.workers, corners + TILE), "out"),
             Side(beside, "float64", (sizes.workers, corners), "out"),
         ]
-        rows = [typed_row(step, sizes, _gather(decode), sides, name="deform_columns")]
+        rows = [array_row(step, sizes, _gather(decode), sides, name="deform_columns")]
         text = _product_text(self.target, step)
         if text is not None:
             return rows + self._product_rows(step, sizes, text, parts)
@@ -105,7 +106,7 @@ class DeformConv(Kernel):
             Side(step.scratch["sums"].buffer, wide, (sizes.workers, places), "out"),
         ]
         loop = _product(decode, encoder(x.dtype))
-        rows.append(typed_row(step, sizes, loop, sides, [parts], name="deform_product", fast=True))
+        rows.append(array_row(step, sizes, loop, sides, [parts], name="deform_product", fast=True))
         return rows
 
     def _product_rows(self, step: Step, sizes: Sizes, text: MatmulText, parts: int) -> list[Row]:

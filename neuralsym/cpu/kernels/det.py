@@ -7,7 +7,8 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from neuralsym.cpu.kernels.units import Function, Side, decoder, encoder, typed_row
+from neuralsym.cpu.kernels.array_row import Side, array_row
+from neuralsym.cpu.kernels.units import Function, decoder, encoder
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 
@@ -39,7 +40,7 @@ class Det(Kernel):
             Side(memory, "float64", (sizes.workers, n, n), "out"),
         ]
         loop = _determinant(decoder(x.dtype), encoder(y.dtype))
-        return [typed_row(step, sizes, loop, sides, name="det")]
+        return [array_row(step, sizes, loop, sides, name="det")]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
         x = step.inputs[0]

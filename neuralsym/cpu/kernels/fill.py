@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from neuralsym.cpu.emit import Code
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import Movement, View, copy_rows, settled, view
-from neuralsym.cpu.kernels.units import Function, Side, are_tensors, encoder, same, typed_row
+from neuralsym.cpu.kernels.units import Function, are_tensors, encoder, same
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
 from neuralsym.cpu.templates.indexed import triangle_text
@@ -116,7 +117,7 @@ class Range(Kernel):
         ends = [number((settled(step, i, sizes) or [0])[0]) for i in (0, 2)]
         loop = _range(same if y.dtype.is_integer else encoder(y.dtype))
         side = Side(y, y.dtype.value, shape, "out")
-        return [typed_row(step, sizes, loop, [side], ends, name="range")]
+        return [array_row(step, sizes, loop, [side], ends, name="range")]
 
 
 @cache
@@ -147,7 +148,7 @@ class ShapeOf(Kernel):
             return []
         told = np.array(values, np.int64)
         sides = [Side(told, "int64", told.shape), Side(y, "int64", told.shape, "out")]
-        return [typed_row(step, sizes, _copied, sides, name="sizes", serial=True)]
+        return [array_row(step, sizes, _copied, sides, name="sizes", serial=True)]
 
 
 def _copied(told: Any, y: Any) -> None:

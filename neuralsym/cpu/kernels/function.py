@@ -16,8 +16,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from neuralsym.cpu.arrays import VIEWS, Direction
-from neuralsym.cpu.kernels.array_row import array_row
+from neuralsym.cpu.arrays import VIEWS
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.library import Kernel
 from neuralsym.cpu.program import Buffer, Row, Sizes, Step
 from neuralsym.errors import BadAttribute
@@ -54,12 +54,14 @@ class FunctionKernel(Kernel):
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         buffers = _operands(step)
         inputs = len(buffers) - len(step.outputs)
-        operands: list[tuple[Buffer, Sequence[int], Direction]] = [
-            (b, sizes.shape(b), "in" if i < inputs else "out") for i, b in enumerate(buffers)
+        sides = [
+            Side(b, b.dtype.value, sizes.shape(b), "in" if i < inputs else "out")
+            for i, b in enumerate(buffers)
         ]
         values = [step.attr(name) for name in self.attributes]
         function = type(self).function
-        return [array_row(function, operands, values, name=self.name, serial=not self.shares)]
+        serial = not self.shares
+        return [array_row(step, sizes, function, sides, values, name=self.name, serial=serial)]
 
 
 def kernel_of_function(function: Callable[..., Any]) -> type[FunctionKernel]:

@@ -10,18 +10,10 @@ from typing import Any
 import numpy as np
 
 from neuralsym.cpu.kernels import taps
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.select import COMPLEX
 from neuralsym.cpu.kernels.taps import denormalized, element, tap_weight, within
-from neuralsym.cpu.kernels.units import (
-    UNITS,
-    Function,
-    Side,
-    are_tensors,
-    decoder,
-    encoder,
-    same,
-    typed_row,
-)
+from neuralsym.cpu.kernels.units import UNITS, Function, are_tensors, decoder, encoder, same
 from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step
@@ -100,7 +92,7 @@ class GridSample(Kernel):
             ),
         ]
         attributes = [mode, PADDINGS[step.attr("padding_mode")], bool(step.attr("align_corners"))]
-        rows.append(typed_row(step, sizes, loop, sides, attributes, name="grid_sample"))
+        rows.append(array_row(step, sizes, loop, sides, attributes, name="grid_sample"))
         if self._is_wide(step):
             rows += finish(self.target, step, target, y, None, sizes)
         return rows
@@ -308,7 +300,7 @@ class AffineGrid(Kernel):
         ]
         loop = _affine(decoder(theta.dtype), encoder(y.dtype))
         return [
-            typed_row(
+            array_row(
                 step, sizes, loop, sides, [bool(step.attr("align_corners"))], name="affine_grid"
             )
         ]

@@ -7,7 +7,8 @@ from functools import cache
 from math import prod
 from typing import Any, ClassVar
 
-from neuralsym.cpu.kernels.units import Function, Side, decoder, encoder, typed_row
+from neuralsym.cpu.kernels.array_row import Side, array_row
+from neuralsym.cpu.kernels.units import Function, decoder, encoder
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 
@@ -41,7 +42,7 @@ class Inverse(Kernel):
             Side(memory, "float64", (sizes.workers, n, 2 * n), "out"),
         ]
         loop = _inverted(decoder(x.dtype), encoder(y.dtype))
-        return [typed_row(step, sizes, loop, sides, name="inverse")]
+        return [array_row(step, sizes, loop, sides, name="inverse")]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
         x = step.inputs[0]

@@ -6,15 +6,13 @@ The loops stand in `ops.ml_loops`; rows of the input are shared among workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from neuralsym.core.leaves import OWN
-from neuralsym.cpu.emit import Code, array_kernel
-from neuralsym.cpu.kernels.array_row import array_row
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.dtypes import NumberType
 from neuralsym.ops import grams, ml_loops, ml_parts
 
@@ -41,10 +39,11 @@ class FindKey(Kernel):
             return []
         keys, places = ml_parts.sorted_keys(step.node)
         tables = [step.pack("keys", lambda: keys), step.pack("places", lambda: places)]
-        operands: list[Any] = [(x, (count,), "in"), *((t, (len(keys),), "in") for t in tables)]
+        sides = [Side(x, x.dtype.value, (count,))]
+        sides += [Side(t, t.dtype.value, (len(keys),)) for t in tables]
+        sides.append(Side(y, y.dtype.value, (count,), "out"))
         numbers = [step.attrs["keys"].size, int(step.attr("strict"))]
-        operands.append((y, (count,), "out"))
-        return [array_row(ml_loops.find_key, operands, numbers, serial=False)]
+        return [array_row(step, sizes, ml_loops.find_key, sides, numbers)]
 
 
 class TreeScores(Kernel):
@@ -67,9 +66,9 @@ class TreeScores(Kernel):
         assert x is not None
         if 0 in sizes.shape(y):
             return []
-        operands = _operands(step, sizes, ml_parts.TABLES)
+        sides = _sides(step, sizes, ml_parts.TABLES)
         numbers = [step.attr(name) for name in ml_parts.TreeScores.numbers]
-        return [array_row(ml_loops.tree_scores, operands, numbers, serial=False)]
+        return [array_row(step, sizes, ml_loops.tree_scores, sides, numbers)]
 
 
 class GramScores(Kernel):
@@ -83,8 +82,8 @@ class GramScores(Kernel):
         if 0 in sizes.shape(y):
             return []
         numbers = [step.attrs[name] for name in grams.GramScores.numbers]
-        operands = _operands(step, sizes, grams.TABLES)
-        return [array_row(ml_loops.gram_scores, operands, numbers, serial=False)]
+        sides = _sides(step, sizes, grams.TABLES)
+        return [array_row(step, sizes, ml_loops.gram_scores, sides, numbers)]
 
 
 class PairProbabilities(Kernel):
@@ -103,32 +102,27 @@ class PairProbabilities(Kernel):
         count, k = sizes.shape(y)
         if not count or not k:
             return []
-        words: list[Word] = [Operand(x), *sizes.shape(x)]
+        sides = [Side(x, "float64", sizes.shape(x))]
         for name in ("slopes", "offsets"):
             table = step.attrs[name].value
-            words += [Operand(step.pack(name, lambda table=table: table)), *table.shape]  # type: ignore[misc]
-        words += [Operand(step.scratch["pairs"].buffer), count, k, k]
-        words += [Operand(step.scratch["change"].buffer), count, k]
-        return [Row(_pair_code(), [*words, Operand(y), count, k])]
+            buffer = step.pack(name, lambda table=table: table)  # type: ignore[misc]
+            sides.append(Side(buffer, "float64", table.shape))
+        sides.append(Side(step.scratch["pairs"].buffer, "float64", (count, k, k), "out"))
+        sides.append(Side(step.scratch["change"].buffer, "float64", (count, k), "out"))
+        sides.append(Side(y, "float64", (count, k), "out"))
+        return [array_row(step, sizes, ml_loops.pair_probabilities, sides)]
 
 
-def _operands(step: Step, sizes: Sizes, names: Sequence[str]) -> list[Any]:
+def _sides(step: Step, sizes: Sizes, names: Sequence[str]) -> list[Side]:
     """The input, the tables that the attributes hold, the output."""
     x, y = step.inputs[0], step.outputs[0]
     assert x is not None
-    operands: list[Any] = [(x, sizes.shape(x), "in")]
+    sides = [Side(x, x.dtype.value, sizes.shape(x))]
     for name in names:
         table = step.attrs[name].value
         buffer = step.pack(name, lambda table=table: table)  # type: ignore[misc]
-        operands.append((buffer, table.shape, "in"))
-    return [*operands, (y, sizes.shape(y), "out")]
-
-
-@cache
-def _pair_code() -> Code:
-    kinds = [("float64", rank, "in") for rank in (2, 1, 1)]
-    kinds += [("float64", rank, "out") for rank in (3, 2, 2)]
-    return array_kernel(ml_loops.pair_probabilities, kinds)
+        sides.append(Side(buffer, buffer.dtype.value, table.shape))
+    return [*sides, Side(y, y.dtype.value, sizes.shape(y), "out")]
 
 
 def register(library: Library) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import copy_rows, view
 from neuralsym.cpu.kernels.resize import (
     Pass,
@@ -19,15 +20,7 @@ from neuralsym.cpu.kernels.resize import (
 )
 from neuralsym.cpu.kernels.resize import Resize as Vectors
 from neuralsym.cpu.kernels.select import COMPLEX
-from neuralsym.cpu.kernels.units import (
-    Function,
-    Side,
-    are_tensors,
-    decoder,
-    encoder,
-    same,
-    typed_row,
-)
+from neuralsym.cpu.kernels.units import Function, are_tensors, decoder, encoder, same
 from neuralsym.cpu.library import Form, Kernel
 from neuralsym.cpu.program import Buffer, Row, Sizes, Step
 from neuralsym.cpu.templates.resize import tables
@@ -94,7 +87,7 @@ def _row(
         Side(np.ascontiguousarray(index).reshape(-1), "int64", index.shape),
         Side(factors.view(np.int64), "float64", index.shape),
     ]
-    return typed_row(step, sizes, _resample(source[2], target[2]), sides, name="resize")
+    return array_row(step, sizes, _resample(source[2], target[2]), sides, name="resize")
 
 
 def _seen(kind: NumberType) -> tuple[str, int]:

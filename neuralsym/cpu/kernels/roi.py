@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import OUT_OF_RANGE
-from neuralsym.cpu.kernels.units import Function, Side, decoder, encoder, typed_row
+from neuralsym.cpu.kernels.units import Function, decoder, encoder
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 
@@ -57,7 +58,7 @@ class RoiAlign(Kernel):
         ]
         mean = step.attr("mode") == "avg"
         loop = _align(decoder(x.dtype), encoder(x.dtype), mean)
-        return [typed_row(step, sizes, loop, sides, attributes, name="roi_align")]
+        return [array_row(step, sizes, loop, sides, attributes, name="roi_align")]
 
 
 def _room(step: Step, sizes: Sizes) -> int:
@@ -245,7 +246,7 @@ class MaxRoiPool(Kernel):
         ]
         loop = _max_pool(decoder(x.dtype))
         return [
-            typed_row(
+            array_row(
                 step, sizes, loop, sides, [float(step.attr("spatial_scale"))], name="max_roi_pool"
             )
         ]

@@ -10,19 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import FAILURES, copy_rows, view
 from neuralsym.cpu.kernels.sort import order_of
-from neuralsym.cpu.kernels.units import (
-    UNITS,
-    Function,
-    Side,
-    are_tensors,
-    decoder,
-    encoder,
-    same,
-    table,
-    typed_row,
-)
+from neuralsym.cpu.kernels.units import UNITS, Function, are_tensors, decoder, encoder, same, table
 from neuralsym.cpu.library import Kernel
 from neuralsym.cpu.program import Buffer, Row, Sizes, Step, row_strides
 from neuralsym.dtypes import NumberType
@@ -90,7 +81,7 @@ class ElementsLoop(Loop):
         ]
         loop = _elements(self.scatters, combination(self.how(step), data.dtype))
         rows.append(
-            typed_row(step, sizes, loop, sides, [limit, stride], name="elements", serial=True)
+            array_row(step, sizes, loop, sides, [limit, stride], name="elements", serial=True)
         )
         return rows
 
@@ -139,7 +130,7 @@ class ScatterNDLoop(Loop):
             Side(table(shape[:length], strides[:length]), "int64", (max(length, 1), 2)),
         ]
         loop = _tuples(combination(self.how(step), data.dtype))
-        rows.append(typed_row(step, sizes, loop, sides, [size], name="tuples", serial=True))
+        rows.append(array_row(step, sizes, loop, sides, [size], name="tuples", serial=True))
         return rows
 
 

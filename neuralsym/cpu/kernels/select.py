@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.arrays import Direction
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.host import ArrayStep
 from neuralsym.cpu.kernels.indexed import one_hot_code
 from neuralsym.cpu.kernels.movement import View, copy_rows, view
 from neuralsym.cpu.kernels.reduce import scan_code
 from neuralsym.cpu.kernels.sort import STACK, group, order_of, top_k, top_k_rows
-from neuralsym.cpu.kernels.units import REALS, UNITS, Side, are_tensors, typed_row, units
+from neuralsym.cpu.kernels.units import REALS, UNITS, are_tensors, units
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
 from neuralsym.cpu.templates.scan import ScanText
@@ -80,7 +81,7 @@ class TopK(Kernel):
             stacks = step.scratch["stacks"].buffer
             sides.append(Side(stacks, "int64", (sizes.workers, STACK), "out"))
         return [
-            typed_row(step, sizes, loop, sides, [int(bool(step.attr("largest")))], name="top_k")
+            array_row(step, sizes, loop, sides, [int(bool(step.attr("largest")))], name="top_k")
         ]
 
 

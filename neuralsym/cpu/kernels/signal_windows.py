@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import settled
-from neuralsym.cpu.kernels.units import REALS, Function, Side, encoder, same, typed_row
+from neuralsym.cpu.kernels.units import REALS, Function, encoder, same
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.dtypes import NumberType
@@ -55,7 +56,7 @@ class Window(Generated):
         period = size if step.attr("periodic") else size - 1
         side = Side(y, y.dtype.value, (size,), "out")
         attributes = [period, *POWERS[step.op.__name__]]
-        return [typed_row(step, sizes, _window(_stored(y.dtype)), [side], attributes)]
+        return [array_row(step, sizes, _window(_stored(y.dtype)), [side], attributes)]
 
 
 class MelWeightMatrix(Generated):
@@ -69,7 +70,7 @@ class MelWeightMatrix(Generated):
         bins, length, rate, low, high = ((settled(step, i, sizes) or [0])[0] for i in range(5))
         edges = mel_edges(int(bins), int(length), int(rate), float(low), float(high))
         sides = [Side(edges, "int64", (len(edges),)), Side(y, y.dtype.value, shape, "out")]
-        return [typed_row(step, sizes, _triangles(_stored(y.dtype)), sides)]
+        return [array_row(step, sizes, _triangles(_stored(y.dtype)), sides)]
 
 
 def mel_edges(bins: int, length: int, rate: int, low: float, high: float) -> NDArray[np.int64]:

@@ -1,20 +1,16 @@
-"""Array functions over memory seen as other types: elements that are only moved as units of their
-size, narrow floats through conversions that the loops call."""
+"""What loops see elements as: units of their size where they are only moved, numbers where they are
+computed with, narrow floats through conversions that the loops call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.arrays import Direction, Scalar
-from neuralsym.cpu.arrays import Operand as ArrayOperand
-from neuralsym.cpu.emit import Code, array_kernel
-from neuralsym.cpu.kernels.array_row import Value, attribute_word, kind_of
 from neuralsym.cpu.narrow import (
     bfloat_to_float,
     double_to_float_odd,
@@ -22,7 +18,7 @@ from neuralsym.cpu.narrow import (
     float_to_half,
     half_to_float,
 )
-from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.program import Buffer, Sizes, Step
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
@@ -38,52 +34,6 @@ REALS = (
 """The number types that are ordered and computed with."""
 
 
-class Side(NamedTuple):
-    """An operand of an array function: its memory, the type and shape to see it in, in or out."""
-
-    place: Buffer | Operand | NDArray[np.int64]
-    kind: str
-    shape: Sequence[int]
-    direction: Direction = "in"
-
-
-def typed_row(
-    step: Step,
-    sizes: Sizes,
-    function: Function,
-    sides: Sequence[Side],
-    attributes: Sequence[Value] = (),
-    *,
-    name: str = "",
-    serial: bool = False,
-    fast: bool = False,
-) -> Row:
-    """The row that calls `function(*arrays, *attributes, worker, workers)`.
-
-    As `array_row`, but the memory may be a part of a buffer, scratch or a table, and is seen as
-    any type. serial: one worker runs it, and the function does not take the last two.
-    ShapeMismatch for an input of the step that has not as many bytes as its loop will read.
-    """
-    for side in sides:
-        _check_size(step, sizes, side)
-    kinds = tuple((side.kind, len(side.shape), side.direction) for side in sides)
-    code = _code(function, kinds, tuple(map(kind_of, attributes)), name, fast)
-    words: list[Word] = []
-    for side in sides:
-        words.append(Operand(side.place) if isinstance(side.place, Buffer) else side.place)
-        words += side.shape
-    words += map(attribute_word, attributes)
-    return Row(code, words, serial=serial)
-
-
-def _check_size(step: Step, sizes: Sizes, side: Side) -> None:
-    """Sizes that go by different names may differ in a run; no loop may read beyond its input."""
-    buffer = side.place
-    if isinstance(buffer, Buffer) and buffer in step.inputs and 0 not in side.shape:
-        itemsize = ArrayOperand(side.kind, 0).itemsize
-        check_count(step, sizes, buffer, prod(side.shape) * itemsize // buffer.dtype.itemsize)
-
-
 def check_count(step: Step, sizes: Sizes, buffer: Buffer, count: int) -> None:
     """ShapeMismatch if an input of the step has not that many elements in this run."""
     given = sizes.shape(buffer)
@@ -92,17 +42,6 @@ def check_count(step: Step, sizes: Sizes, buffer: Buffer, count: int) -> None:
             f"{step.describe()}: {buffer.name} is {list(given)} here, which does not fit the other "
             f"inputs: {count} elements are needed"
         )
-
-
-@lru_cache(maxsize=1024)
-def _code(
-    function: Function,
-    operands: tuple[tuple[str, int, Direction], ...],
-    attributes: tuple[Scalar, ...],
-    name: str,
-    fast: bool,
-) -> Code:
-    return array_kernel(function, operands, attributes, name or None, fast)
 
 
 def units(size: int) -> tuple[str, int]:

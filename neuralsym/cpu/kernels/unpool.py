@@ -10,18 +10,10 @@ from typing import Any
 import numpy as np
 
 from neuralsym.cpu.arrays import Operand as ArrayOperand
+from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.geometry import window
 from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, settled, view
-from neuralsym.cpu.kernels.units import (
-    Function,
-    Side,
-    are_tensors,
-    decoder,
-    encoder,
-    same,
-    typed_row,
-    units,
-)
+from neuralsym.cpu.kernels.units import Function, are_tensors, decoder, encoder, same, units
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 from neuralsym.dtypes import NumberType
@@ -75,7 +67,7 @@ class MaxUnpool(Kernel):
             Side(y, kind, (prod(made),), "out"),
             Side(pair, "int64", (2, len(made))),
         ]
-        rows.append(typed_row(step, sizes, _unpool, sides, name="max_unpool", serial=True))
+        rows.append(array_row(step, sizes, _unpool, sides, name="max_unpool", serial=True))
         return rows
 
 
@@ -151,7 +143,7 @@ class Col2Im(Kernel):
             Side(step.scratch["plane"].buffer, total, (sizes.workers, places), "out"),
             Side(geometry, "int64", (len(lines), len(image))),
         ]
-        return [typed_row(step, sizes, loop, sides, name="col2im")]
+        return [array_row(step, sizes, loop, sides, name="col2im")]
 
 
 def _any(value: Any) -> Any:
