@@ -181,16 +181,25 @@ class _Writer:
         self.mask = f.lane_mask(self.rest, self.lanes) if self.masks else ""
 
     def write(self, target: str, source: str) -> None:
-        """All lines: as vectors where both sides are dense, else element by element."""
+        """All lines: as vectors where the target is dense and the source is too or repeats one
+        element, else element by element."""
         f, item = self.f, self.form.itemsize
         dense = [f.compare("eq", stride, item) for stride in self.strides]
         both = f.value(f"and i1 {dense[0]}, {dense[1]}")
-        f.choose(
-            both,
-            [],
-            lambda: self._axis(0, target, source, self._dense),
-            lambda: self._axis(0, target, source, self._sparse),
-        )
+
+        def apart() -> list[str]:
+            if item > 8:
+                return self._axis(0, target, source, self._sparse)
+            repeats = f.compare("eq", self.strides[1], 0)
+            f.choose(
+                f.value(f"and i1 {dense[0]}, {repeats}"),
+                [],
+                lambda: self._axis(0, target, source, self._fill),
+                lambda: self._axis(0, target, source, self._sparse),
+            )
+            return []
+
+        f.choose(both, [], lambda: self._axis(0, target, source, self._dense), apart)
 
     def _axis(
         self, number: int, target: str, source: str, innermost: Callable[[str, str], None]
@@ -224,6 +233,18 @@ class _Writer:
         else:
             with f.loop(self.inner[1], start=self.whole) as at:
                 self._element(target, source, f.mul(at.index, item), f.mul(at.index, item))
+
+    def _fill(self, target: str, source: str) -> None:
+        f, item = self.f, self.form.itemsize
+        element, kind = f"i{8 * item}", f"<{self.lanes} x i{8 * item}>"
+        value = f.load(element, source, item)
+        vector = f.splat(value, element, self.lanes)
+        if self.lanes == 1:
+            kind = element
+        with f.loop(self.whole, start=self.inner[0], step=self.lanes) as at:
+            f.store(kind, vector, f.at(target, f.mul(at.index, item)), item)
+        with f.loop(self.inner[1], start=self.whole) as at:
+            f.store(element, value, f.at(target, f.mul(at.index, item)), item)
 
     def _sparse(self, target: str, source: str) -> None:
         f = self.f
