@@ -94,12 +94,6 @@ class Bits:
     def as_float(self, name: str) -> str:
         return self.f.value(f"bitcast {self.kind} {name} to {self.single}")
 
-    def from_memory(self, name: str, element: str) -> str:
-        return self.f.value(f"zext {vector(element, self.width)} {name} to {self.kind}")
-
-    def to_memory(self, name: str, element: str) -> str:
-        return self.f.value(f"trunc {self.kind} {name} to {vector(element, self.width)}")
-
 
 # -- floats ------------------------------------------------------------------------------------
 def widened(f: Function, bits: str, kind: NumberType, width: int) -> str:

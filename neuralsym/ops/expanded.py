@@ -108,7 +108,7 @@ def _walk(node: Node, body: Any) -> list[Symbol]:
         values[name] = node.inputs[i] if i < len(node.inputs) else None
     for inner in body.node:
         op = OPS[inner.domain, inner.op_type]
-        attrs = _attributes(node, body, inner, op)
+        attrs = _attributes(node, body, inner)
         outputs = list(inner.output)
         if inner.op_type == "Constant":
             values[outputs[0]] = constant(_constant_of(attrs))
@@ -120,7 +120,7 @@ def _walk(node: Node, body: Any) -> list[Symbol]:
     return [s for s in results if s is not None]
 
 
-def _attributes(node: Node, body: Any, inner: Any, op: type[Op]) -> dict[str, Any]:
+def _attributes(node: Node, body: Any, inner: Any) -> dict[str, Any]:
     """An inner node's attributes; those that refer to the function's take the outer node's."""
     import onnx.helper
 

@@ -45,8 +45,8 @@ def _row(values: Sequence[float], x: Symbol) -> Symbol:
     return constant(np.array(values, x.dtype.numpy))
 
 
-def _wide(x: Symbol) -> Symbol:
-    """float32 as it is, all else as float64."""
+def exact(x: Symbol) -> Symbol:
+    """x in a type in which it is computed with: float32 as it is, all else as float64."""
     return converted(x, x.dtype if x.dtype is NumberType.FLOAT32 else NumberType.FLOAT64)
 
 
@@ -205,7 +205,7 @@ class Normalizer(Learned):
     def expansion(cls, node: Node) -> list[Symbol] | None:
         (x,), call = node.inputs, registry.call
         assert x is not None
-        wide = _wide(x)
+        wide = exact(x)
         how = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}[node.attr("norm")]
         if x.tensor.shape is None:
             return None
@@ -232,7 +232,7 @@ class Scaler(Learned):
     def expansion(cls, node: Node) -> list[Symbol] | None:
         (x,), call = node.inputs, registry.call
         assert x is not None
-        made = _wide(x)
+        made = exact(x)
         if node.attr("offset"):
             made = call("Sub", made, _row(node.attr("offset"), made))
         if node.attr("scale"):

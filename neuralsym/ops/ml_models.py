@@ -22,7 +22,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import BadAttribute
 from neuralsym.ops.base import bad, check_choice, check_range, check_rank
 from neuralsym.ops.expansions import converted
-from neuralsym.ops.ml import Learned, batch_of, floats
+from neuralsym.ops.ml import Learned, batch_of, exact, floats
 from neuralsym.ops.ml_parts import (
     TRANSFORMS,
     label_table,
@@ -66,11 +66,6 @@ def plus(x: Symbol, row: Array) -> Symbol:
     return registry.call("Add", x, constant(row.astype(x.dtype.numpy))) if row.any() else x
 
 
-def _exact(x: Symbol) -> Symbol:
-    """x in a type in which it is computed with: float32 as it is, all else as float64."""
-    return converted(x, x.dtype if x.dtype is NumberType.FLOAT32 else NumberType.FLOAT64)
-
-
 # -- regressors --------------------------------------------------------------------------------
 class LinearRegressor(Learned):
     """A matrix of coefficients applied to each row, plus intercepts.
@@ -100,7 +95,7 @@ class LinearRegressor(Learned):
         if x is None:
             return None
         weights = vector(node.attr("coefficients") or ()).reshape(targets, -1)
-        scores = product(_exact(x), weights.T)
+        scores = product(exact(x), weights.T)
         scores = plus(scores, vector(node.attr("intercepts") or (0.0,)))
         return [converted(transformed(scores, node.attr("post_transform")), NumberType.FLOAT32)]
 
@@ -127,7 +122,7 @@ class TreeEnsembleRegressor(Learned):
         if x is None:
             return None
         forest = older_forest(node, "target")
-        scores = forest.scores(_exact(x), _targets(node), node.attr("aggregate_function"))
+        scores = forest.scores(exact(x), _targets(node), node.attr("aggregate_function"))
         scores = plus(scores, base_values(node))
         return [converted(transformed(scores, node.attr("post_transform")), NumberType.FLOAT32)]
 
@@ -160,7 +155,7 @@ class TreeEnsemble(Learned):
         if x is None:
             return None
         how = AGGREGATES[node.attr("aggregate_function")]
-        scores = forest_of(node).scores(_exact(x), _targets(node), how)
+        scores = forest_of(node).scores(exact(x), _targets(node), how)
         made = transformed(scores, TRANSFORMS[node.attr("post_transform")])
         return [converted(made, node.outputs[0].dtype)]
 
@@ -253,7 +248,7 @@ class LinearClassifier(Classifier):
             return None
         lines = cls.lines(node)
         weights = vector(node.attr("coefficients")).reshape(lines, -1)
-        scores = product(_exact(x), weights.T)
+        scores = product(exact(x), weights.T)
         scores = plus(scores, vector(node.attr("intercepts") or (0.0,)))
         if lines == 1 and cls.count(node) == 2:
             both = two_classes(scores, how, probability=True)
@@ -283,7 +278,7 @@ class TreeEnsembleClassifier(Classifier):
         x, how = matrix_of(node), node.attr("post_transform")
         if x is None:
             return None
-        x, labels, base = _exact(x), cls.count(node), base_values(node)
+        x, labels, base = exact(x), cls.count(node), base_values(node)
         forest = older_forest(node, "class")
         voted = set(forest.vote_targets.tolist())
         likely = bool((forest.vote_weights >= 0).all())

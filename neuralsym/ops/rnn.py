@@ -59,28 +59,46 @@ class HasAttributes(Protocol):
 
 
 def activation_functions(step: HasAttributes) -> tuple[tuple[Scalar, ...], ...]:
-    """For each direction the functions of argument 0 that it applies, clipped as `clip` says.
-
-    Each function takes the next number of `activation_alpha` and of `activation_beta` if it has
-    such a parameter, its default where these have ended.
-    """
+    """For each direction the functions of argument 0 that it applies, clipped as `clip` says."""
     count = 2 if step.attr("direction") == "bidirectional" else 1
     names = list(step.attr("activations") or step.op.defaults * count)
-    known = {name.lower(): entry for name, entry in _ACTIVATIONS.items()}
-    given = [iter(step.attr(f"activation_{name}") or ()) for name in ("alpha", "beta")]
     clip = step.attr("clip")
     x: Expr = argument(0)
     if clip is not None:
         x = s.minimum(s.maximum(x, -float(clip)), float(clip))
     made = []
-    for name in names[: step.op.functions * count]:
-        function, defaults = known[name.lower()]
-        pairs = zip(given, defaults, strict=False)
-        numbers = [float(next(source, default)) for source, default in pairs]
+    for name, numbers in named_activations(step, names[: step.op.functions * count]):
         alpha, beta = (*numbers, 0.0, 0.0)[:2]
-        made.append(function(x, alpha, beta))
+        made.append(_ACTIVATIONS[name][0](x, alpha, beta))
     per = step.op.functions
     return tuple(tuple(made[i * per : (i + 1) * per]) for i in range(count))
+
+
+def named_activations(
+    step: HasAttributes, names: Sequence[str]
+) -> list[tuple[str, tuple[float, ...]]]:
+    """The functions of these names, as ACTIVATIONS spells them, each with its parameters.
+
+    A function takes the next number of `activation_alpha` and of `activation_beta` if it has such
+    a parameter, its default where these have ended.
+    """
+    spelled = {name.lower(): name for name in ACTIVATIONS}
+    sources = [iter(step.attr(f"activation_{name}") or ()) for name in ("alpha", "beta")]
+    made = []
+    for name in (spelled[name.lower()] for name in names):
+        pairs = zip(sources, _ACTIVATIONS[name][1], strict=False)
+        made.append((name, tuple(float(next(source, default)) for source, default in pairs)))
+    return made
+
+
+def check_activations(call: Call, names: Sequence[str], wanted: int) -> None:
+    """BadAttribute unless there are as many names as wanted, all of them known."""
+    if len(names) != wanted:
+        call.fail(f"activations must name {wanted} functions, not {len(names)}", bad)
+    known = {name.lower() for name in ACTIVATIONS}
+    for name in names:
+        if name.lower() not in known:
+            call.fail(f"activation {name!r} is none of {', '.join(ACTIVATIONS)}", bad)
 
 
 class Recurrent(Recurrence, abstract=True):
@@ -104,13 +122,7 @@ class Recurrent(Recurrence, abstract=True):
                 check_rank(call, i, rank, rank)
         names = call.attrs.get("activations")
         if names and names != cls.schema.attributes["activations"].default:
-            wanted = cls.functions * directions(call)
-            if len(names) != wanted:
-                call.fail(f"activations must name {wanted} functions, not {len(names)}", bad)
-            lower = {a.lower() for a in ACTIVATIONS}
-            for name in names:
-                if name.lower() not in lower:
-                    call.fail(f"activation {name!r} is none of {', '.join(ACTIVATIONS)}", bad)
+            check_activations(call, names, cls.functions * directions(call))
 
     @classmethod
     def infer(cls, call: Call) -> list[Type]:

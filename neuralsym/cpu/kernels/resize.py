@@ -240,7 +240,7 @@ def passes_of(step: Step, sizes: Sizes) -> list[Pass]:
     whole = (0.0, 1.0)
     made = [
         Pass(axis, before[axis], after[axis], scale, ends.get(axis, whole))
-        for axis, scale in _scales(step, sizes, before, after)
+        for axis, scale in _scales(step, sizes, before)
         if not (isclose(scale, 1.0) and before[axis] == after[axis])
         or ends.get(axis, whole) != whole
     ]
@@ -285,9 +285,7 @@ def outside_rows(machine: Target, step: Step, sizes: Sizes, passes: Sequence[Pas
     return rows
 
 
-def _scales(
-    step: Step, sizes: Sizes, before: Sequence[int], after: Sequence[int]
-) -> Iterator[tuple[int, float]]:
+def _scales(step: Step, sizes: Sizes, before: Sequence[int]) -> Iterator[tuple[int, float]]:
     rank = len(before)
     axes = [a % rank for a in step.attr("axes") or range(rank)]
     scales = settled(step, 2, sizes)

@@ -9,7 +9,7 @@ from neuralsym.core.op import Call
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.ops.base import bad, check_choice, check_range
+from neuralsym.ops.base import check_choice, check_range
 from neuralsym.ops.contrib.base import (
     Contrib,
     Given,
@@ -28,33 +28,9 @@ from neuralsym.ops.contrib.base import (
 from neuralsym.ops.contrib.declare import BYTES, FLOAT, INT32, declare, optional
 from neuralsym.ops.contrib.heads import width
 from neuralsym.ops.control_functions import scan
+from neuralsym.ops.rnn import check_activations, named_activations
 
 Function = Callable[[Symbol], Symbol]
-_PARAMETERS: dict[str, tuple[float, ...]] = {
-    "relu": (),
-    "tanh": (),
-    "sigmoid": (),
-    "affine": (1.0, 0.0),
-    "leakyrelu": (0.01,),
-    "thresholdedrelu": (1.0,),
-    "scaledtanh": (1.0, 1.0),
-    "hardsigmoid": (0.2, 0.5),
-    "elu": (1.0,),
-    "softsign": (),
-    "softplus": (),
-}
-"""The activations of recurrent layers, in small letters, with the defaults of alpha and beta."""
-_OPERATORS = {
-    "relu": "Relu",
-    "tanh": "Tanh",
-    "sigmoid": "Sigmoid",
-    "leakyrelu": "LeakyRelu",
-    "thresholdedrelu": "ThresholdedRelu",
-    "hardsigmoid": "HardSigmoid",
-    "elu": "Elu",
-    "softsign": "Softsign",
-    "softplus": "Softplus",
-}
 
 
 class DynamicQuantizeLSTM(Contrib):
@@ -90,13 +66,9 @@ class DynamicQuantizeLSTM(Contrib):
         check_choice(call, "direction", ("forward", "reverse", "bidirectional"))
         check_choice(call, "input_forget", (0, 1))
         check_range(call, "hidden_size", 1, 2**31)
-        names = call.attr("activations") or ()
-        wanted = 3 * (1 + (call.attr("direction") == "bidirectional"))
-        if names and len(names) != wanted:
-            call.fail(f"activations must name {wanted} functions, not {len(names)}", bad)
-        for name in names:
-            if name.lower() not in _PARAMETERS:
-                call.fail(f"activation {name!r} is none of a recurrent layer's", bad)
+        names = call.attr("activations")
+        if names:
+            check_activations(call, names, 3 * (1 + (call.attr("direction") == "bidirectional")))
         r = call.shape(2)
         if r is not None and r[1] is not None and r[2] is not None and r[2] != 4 * r[1]:
             call.fail(f"R must be [directions, hidden, 4*hidden], it is {list(r)}")
@@ -222,15 +194,9 @@ def _functions(given: Given, direction: int) -> tuple[Function, Function, Functi
     has all inputs of activations clipped: onnxruntime, whose operator it is, does not.
     """
     names = given.attr("activations") or ("Sigmoid", "Tanh", "Tanh") * (direction + 1)
-    sources = [iter(given.attr(f"activation_{n}") or ()) for n in ("alpha", "beta")]
+    chosen = named_activations(given, names)[3 * direction : 3 * direction + 3]
+    gate, entry, cell = (partial(_activated, name, numbers) for name, numbers in chosen)
     clip = given.attr("clip")
-    made: list[Function] = []
-    for name in names:
-        defaults = _PARAMETERS[name.lower()]
-        pairs = zip(sources, defaults, strict=False)
-        parameters = [float(next(source, default)) for source, default in pairs]
-        made.append(partial(_activated, name.lower(), parameters))
-    gate, entry, cell = made[3 * direction : 3 * direction + 3]
     if clip:
         return _clipped(gate, clip), _clipped(entry, clip), cell
     return gate, entry, cell
@@ -241,8 +207,8 @@ def _clipped(function: Function, limit: float) -> Function:
 
 
 def _activated(name: str, parameters: Sequence[float], x: Symbol) -> Symbol:
-    if name == "affine":
+    if name == "Affine":
         return x * parameters[0] + parameters[1]
-    if name == "scaledtanh":
+    if name == "ScaledTanh":
         return op("Tanh", x * parameters[1]) * parameters[0]
-    return op(_OPERATORS[name], x, **dict(zip(("alpha", "beta"), parameters, strict=False)))
+    return op(name, x, **dict(zip(("alpha", "beta"), parameters, strict=False)))
