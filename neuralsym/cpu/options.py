@@ -26,7 +26,7 @@ class Options:
         like sizes, but its bound is up to 100 times as large (templates/winograd_choice.py), and an
         infinity or NaN reaches up to 5 outputs further. Whole weights are always summed directly.
     fast_math: allow sums to be reordered and contracted; NaN and infinity are never ignored. No
-        kernel of this version uses it either.
+        kernel of this version makes use of it.
     cache_dir: where compiled kernels are kept; None takes NEURALSYM_CACHE_DIR, then
         NUMBA_CACHE_DIR, then the user's cache; "off" keeps none.
     profile: time every row of the program.

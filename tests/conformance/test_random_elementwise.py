@@ -15,7 +15,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from random_models import by_onnxruntime, by_reference, draw_array, feed_of, one_node
+from random_models import (
+    RUNTIME_OPSET,
+    by_onnxruntime,
+    by_reference,
+    draw_array,
+    feed_of,
+    one_node,
+)
 
 from neuralsym import load
 from neuralsym.core.op import OPS, Op
@@ -136,7 +143,7 @@ def test_elementwise(name: str, data: st.DataObject) -> None:
     (value,) = load(model).run(feed).values()
     answers = [
         by_reference(model, feed),
-        by_onnxruntime(one_node(name, arrays, attrs, opset=22), feed),
+        by_onnxruntime(one_node(name, arrays, attrs, opset=RUNTIME_OPSET), feed),
     ]
     known = [answer[0] for answer in answers if answer is not None]
     if name in EXACT and arrays[0].dtype == np.float64:

@@ -14,7 +14,7 @@ from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.geometry import registers, window
 from neuralsym.cpu.kernels.loops import Strided, loop_row
-from neuralsym.cpu.kernels.units import Function, decoder, encoder
+from neuralsym.cpu.kernels.units import Function, decoder, encoder, takes_floats
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, row_strides
@@ -36,9 +36,7 @@ class DeformConv(Kernel):
     """
 
     def supports(self, step: Step) -> bool | str:
-        x = step.inputs[0]
-        assert x is not None
-        return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+        return takes_floats(step)
 
     def adjust(self, step: Step) -> None:
         axes = step.outputs[0].rank - 2

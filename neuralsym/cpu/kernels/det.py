@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from neuralsym.cpu.kernels.array_row import Side, array_row
-from neuralsym.cpu.kernels.units import Function, decoder, encoder
+from neuralsym.cpu.kernels.units import Function, decoder, encoder, takes_floats
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 
@@ -17,9 +17,7 @@ class Det(Kernel):
     """The product of the pivots, with a sign for each exchange of rows; 1 for an empty matrix."""
 
     def supports(self, step: Step) -> bool | str:
-        x = step.inputs[0]
-        assert x is not None
-        return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+        return takes_floats(step)
 
     def adjust(self, step: Step) -> None:
         x = step.inputs[0]

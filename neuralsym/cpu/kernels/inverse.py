@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from neuralsym.cpu.kernels.array_row import Side, array_row
-from neuralsym.cpu.kernels.units import Function, decoder, encoder
+from neuralsym.cpu.kernels.units import Function, decoder, encoder, takes_floats
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 
@@ -19,9 +19,7 @@ class Inverse(Kernel):
     failures: ClassVar = {1: "a matrix is singular and has no inverse"}
 
     def supports(self, step: Step) -> bool | str:
-        x = step.inputs[0]
-        assert x is not None
-        return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+        return takes_floats(step)
 
     def adjust(self, step: Step) -> None:
         x = step.inputs[0]

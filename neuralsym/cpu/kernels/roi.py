@@ -10,7 +10,7 @@ import numpy as np
 
 from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.movement import OUT_OF_RANGE
-from neuralsym.cpu.kernels.units import Function, decoder, encoder
+from neuralsym.cpu.kernels.units import Function, decoder, encoder, takes_floats
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step
 
@@ -29,9 +29,7 @@ class RoiAlign(Kernel):
     failures: ClassVar = {OUT_OF_RANGE: "an index of batch_indices is not in the batch of X"}
 
     def supports(self, step: Step) -> bool | str:
-        x = step.inputs[0]
-        assert x is not None
-        return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+        return takes_floats(step)
 
     def adjust(self, step: Step) -> None:
         step.need_scratch("weights", lambda sizes: 8 * sizes.workers * _room(step, sizes))
@@ -228,9 +226,7 @@ class MaxRoiPool(Kernel):
     failures: ClassVar = {OUT_OF_RANGE: "the batch index of a region is not in the batch of X"}
 
     def supports(self, step: Step) -> bool | str:
-        x = step.inputs[0]
-        assert x is not None
-        return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+        return takes_floats(step)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, boxes = step.inputs

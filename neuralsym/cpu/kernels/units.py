@@ -60,6 +60,13 @@ def are_tensors(step: Step) -> bool:
     return all(b.is_tensor for b in (*step.operands, *step.outputs))
 
 
+def takes_floats(step: Step) -> bool | str:
+    """Whether the first input is of floats, which `decoder` reads; else why not."""
+    x = step.inputs[0]
+    assert x is not None
+    return x.dtype.is_float or f"no compiled loops over {x.dtype}"
+
+
 # -- conversions -------------------------------------------------------------------------------
 def same(value: Any) -> Any:
     """A value as it is."""
