@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 ZOO = str(Path(__file__).resolve().parent.parent / "zoo") + os.sep
+COMMAND = str(Path(__file__).resolve().parent / "cli" / "__init__.py")
 
 
 class NeuralsymError(Exception):
@@ -87,17 +89,31 @@ def acting_for(where: Where | None) -> Iterator[None]:
 
 
 def user_line() -> Where | None:
-    """The innermost line on the stack that is not neuralsym's own."""
+    """The innermost line on the stack that is not neuralsym's own; None under its command."""
     origin = ORIGIN.get()
     if origin is not None:
         return origin
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not (name.startswith((PACKAGE, ZOO, "<frozen", "<string>")) or "contextlib" in name):
+        if name == COMMAND:
+            return None  # what calls it is a script that the user has not written
+        if not _is_ours(name):
             return Where(name, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith((PACKAGE, ZOO, "<frozen", "<string>")) or "contextlib" in file
+
+
+def warn(message: str) -> None:
+    """A UserWarning at the innermost line that is not neuralsym's own."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def at_line(where: Where | None) -> str:
@@ -109,3 +125,9 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """The words that name the nearest of `choices`, or nothing."""
     near = difflib.get_close_matches(word, list(choices), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def which(word: str, choices: Iterable[str]) -> str:
+    """The words that name the nearest of `choices`, or all of them where none is near."""
+    choices = list(choices)
+    return did_you_mean(word, choices) or f"; it has {', '.join(map(repr, choices)) or 'none'}"

@@ -16,12 +16,7 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.model import Model
 from neuralsym.core.tensor import Tensor
 from neuralsym.cpu.options import Options
-from neuralsym.errors import (
-    FormatError,
-    InputError,
-    WeightsError,
-    did_you_mean,
-)
+from neuralsym.errors import FormatError, InputError, WeightsError, did_you_mean, which
 from neuralsym.ports import Port, as_input, by_name
 from neuralsym.weights import Weights
 
@@ -377,7 +372,7 @@ class Network:
         graph = self.graph
         for name in wanted:
             if not isinstance(name, str) or name not in graph:
-                hint = did_you_mean(str(name), graph.output_names)
+                hint = which(str(name), graph.output_names)
                 raise InputError(f"network {self.name!r} has no output {name!r}{hint}")
         return tuple(n for n in graph.output_names if n in wanted) + tuple(
             dict.fromkeys(n for n in wanted if n not in graph.output_names)
@@ -404,7 +399,7 @@ class Network:
         values = by_name(feed, ports, self.name)
         unknown = [n for n in values if n not in ports]
         if unknown:
-            hint = did_you_mean(str(unknown[0]), ports) or f"; it has {', '.join(ports) or 'none'}"
+            hint = which(str(unknown[0]), ports)
             raise InputError(f"network {self.name!r} has no input {unknown[0]!r}{hint}")
         missing = [n for n, p in ports.items() if n not in values and not p.default]
         needed = [n for n in missing if n in compiled.inputs]
@@ -484,6 +479,8 @@ def _read_weights(path: Path) -> Mapping[str, Array]:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
+        except FileNotFoundError:
+            raise WeightsError(f"there is no file {path} in {Path.cwd()}") from None
         except (OSError, ValueError, EOFError, BadZipFile) as error:
             raise WeightsError(f"{path} cannot be read as .npz: {error}") from None
     if path.suffix == ".onnx":

@@ -59,7 +59,8 @@ def as_input(value: Any, port: Port) -> Any:
         _check_shape(array.shape, port)
         return array
     if array.dtype.kind in "USOT":
-        raise TypeMismatch(f"input {port} takes numbers, came {type(value).__name__}")
+        came = f"array of {array.dtype}" if array is value else type(value).__name__
+        raise TypeMismatch(f"input {port} takes numbers, came {came}")
     plain = not isinstance(value, (np.ndarray, np.generic))
     if array.dtype != dtype.numpy:
         cast = dtype.is_float and (array.dtype == np.float64 or (plain and array.dtype != bool))

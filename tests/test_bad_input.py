@@ -18,6 +18,7 @@ from neuralsym import (
     Network,
     NeuralsymError,
     ShapeMismatch,
+    WeightsError,
     load,
     ops,
 )
@@ -112,6 +113,30 @@ def test_a_missing_folder_to_save_into(tmp_path: Path) -> None:
     network = Network(Graph({"y": ops.variable("x", (2,)) + 1}))
     with pytest.raises((FormatError, OSError), match="absent"):
         network.save(tmp_path / "absent" / "m.onnx")
+
+
+def test_an_opset_that_is_no_number(tmp_path: Path) -> None:
+    network = Network(Graph({"y": ops.variable("x", (2,)) * 2}))
+    with pytest.raises(FormatError, match="opset='9' is no whole number"):
+        network.save(tmp_path / "x.onnx", opset="9")  # type: ignore[arg-type]
+
+
+def test_weights_that_are_not_there(tmp_path: Path) -> None:
+    network = Network(Graph({"y": ops.variable("x", (2,)) * 2}))
+    with pytest.raises(WeightsError, match=r"there is no file .*absent\.npz"):
+        network.load_weights(tmp_path / "absent.npz")
+
+
+def test_a_warning_stands_at_the_users_line(tmp_path: Path) -> None:
+    node = helper.make_node("Scale", ["x"], ["m"], domain="org.example")
+    x, y = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([node, helper.make_node("Relu", ["m"], ["y"])], "g", [x], [y])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("org.example", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports), tmp_path / "scale.onnx")
+    for source in (tmp_path / "scale.onnx", onnx.load(tmp_path / "scale.onnx")):
+        with pytest.warns(UserWarning, match="types are assumed") as seen:
+            load(source)
+        assert [w.filename for w in seen] == [__file__]
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from neuralsym.cli import demo, main
 
@@ -134,6 +135,13 @@ def test_doctor_and_cache(capsys: pytest.CaptureFixture[str]) -> None:
         (["export", "resnet51", "-o", "x.onnx"], "resnet50"),
         (["export", "resnet18", "-o", "."], "folder"),
         (["export", "resnet18", "-o", "x.txt"], ".txt"),
+        (["export", "mnist", "-o", "x.onnx", "--batch", "-3"], "a name to leave it free"),
+        (["run", "mnist", "-o", "absent/x.npz"], "there is no folder"),
+        (["bench", "mnist", "--json", "absent/x.json"], "there is no folder"),
+        (["profile", "mnist", "--svg", "absent/x.svg"], "there is no folder"),
+        (["profile", "mnist", "--json", "absent/x.json"], "there is no folder"),
+        (["doctor", "--ops", "--write", "absent/x.md"], "there is no folder"),
+        (["demo", "-o", "absent/x.onnx"], "there is no folder"),
     ],
 )
 def test_mistakes_are_said_in_a_line_and_exit_with_one(
@@ -148,7 +156,38 @@ def test_mistakes_are_said_in_a_line_and_exit_with_one(
     err = capsys.readouterr().err
     assert "neuralsym: error: " in err
     assert any(word in err for word in words.split("|"))
+    assert "\n  at " not in err  # the line of the script is none of the user's
     assert not list(tmp_path.iterdir())
+
+
+def test_warnings_of_the_command_are_lines_of_its_own(tmp_path: Path) -> None:
+    scale = helper.make_node("Scale", ["x"], ["m"], domain="org.example")
+    x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
+    graph = helper.make_graph([scale, helper.make_node("Relu", ["m"], ["y"])], "g", [x], [y])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("org.example", 1)]
+    onnx.save_model(helper.make_model(graph, opset_imports=imports), tmp_path / "scale.onnx")
+    made = subprocess.run(
+        [sys.executable, "-m", "neuralsym", "run", str(tmp_path / "scale.onnx")],
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 1
+    assert made.stderr.startswith("neuralsym: warning: ")
+    assert "library.typer('Scale', ..., domain='org.example')" in made.stderr
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    made = subprocess.Popen(
+        [sys.executable, "-m", "neuralsym", "zoo", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert made.stdout is not None
+    made.stdout.close()
+    assert made.stderr is not None
+    assert made.stderr.read() == b""
+    made.stderr.close()
+    made.wait()
 
 
 def test_usage_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,12 +78,16 @@ def test_a_wrong_shape_is_refused_with_axis_and_sizes(affine: Network) -> None:
 def test_missing_unknown_and_surplus_inputs_are_named(affine: Network) -> None:
     with pytest.raises(InputError, match="needs the input x"):
         affine.run({})
-    with pytest.raises(InputError, match="no input 'X'"):
+    with pytest.raises(InputError, match="no input 'X'; it has 'x'"):
         affine.run({"X": np.ones((1, 3))})
     with pytest.raises(InputError, match="2 values came"):
         affine.run([np.ones((1, 3)), np.ones((1, 3))])
     with pytest.raises(InputError, match="no output 'yy'"):
         affine.run(np.ones((1, 3)), ["yy"])
+    with pytest.raises(InputError, match="no output 'nothing'; it has 'y'"):
+        affine.run(np.ones((1, 3)), ["nothing"])
+    with pytest.raises(TypeMismatch, match="takes numbers, came array of <U1"):
+        affine.run(np.array([["a", "b", "c"]]))
 
 
 def test_equal_names_must_have_equal_sizes() -> None:

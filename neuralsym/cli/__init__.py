@@ -6,7 +6,9 @@ Exit status: 0 done, 1 something failed or outputs differ, 2 the command line is
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
@@ -25,8 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     module, _, function = given.command.partition(":")
     command: Command = getattr(import_module(f"neuralsym.cli.{module}"), function)
+    format_warning, warnings.formatwarning = warnings.formatwarning, _warning
     try:
-        return command(given)
+        status = command(given)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (NeuralsymError, OSError) as error:
         print(f"neuralsym: error: {error}", file=sys.stderr)
         return 1
@@ -36,6 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("neuralsym: stopped", file=sys.stderr)
         return 130
+    finally:
+        warnings.formatwarning = format_warning
+
+
+def _warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    return f"neuralsym: warning: {message}\n"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -196,7 +216,6 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
+    return int(text)

@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 
 from neuralsym.cli.models import open_network, sizes
-from neuralsym.cli.output import Progress
+from neuralsym.cli.output import Progress, check_place
 from neuralsym.measure import Measurement, batch_feed, measure
 from neuralsym.summary import table
 
 
 def bench(given: argparse.Namespace) -> int:
     """Measure, print the table, and write it as JSON where asked; 1 if the outputs differ."""
+    check_place(given.json)
     network = open_network(given.model)
     path = Path(given.model)
     feed = batch_feed(network, given.batch, given.seed, sizes(given.dim))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym import load, testing
-from neuralsym.cli.output import Progress
+from neuralsym.cli.output import Progress, check_place
 from neuralsym.layers import (
     activation,
     conv2d,
@@ -78,6 +78,7 @@ def picture() -> NDArray[np.float32]:
 
 
 def run(given: argparse.Namespace) -> int:
+    check_place(given.output)
     print("A network, defined by chaining layers:\n")
     print(DEFINITION, "\n", sep="\n")
     network = define()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cli.output import Progress
+from neuralsym.cli.output import Progress, check_place
 from neuralsym.core.types import TensorType
 from neuralsym.errors import BadAttribute, FormatError, InputError, did_you_mean
 from neuralsym.network import Network, load
@@ -40,6 +40,7 @@ def summary(given: argparse.Namespace) -> int:
 
 
 def run(given: argparse.Namespace) -> int:
+    check_place(given.output)
     network = open_network(given.model)
     feed = read_inputs(network, given)
     with Progress("compiling") as progress:
@@ -144,8 +145,13 @@ def _read(path: Path, network: Network, name: str) -> NDArray[Any]:
         return _image(path, network, name)
     try:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FormatError(f"{path} is neither a .npy file nor an image: {error}") from None
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError):
+        raise FormatError(
+            f"{path} is neither a .npy file of numbers (numpy.save writes one) nor an image: "
+            f"{', '.join(IMAGES)}"
+        ) from None
     if not isinstance(array, np.ndarray):
         raise FormatError(f"{path} holds several arrays; give a .npy file for each input")
     return array

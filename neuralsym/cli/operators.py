@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import neuralsym.ops
+from neuralsym.cli.output import check_place
 from neuralsym.cli.suite import RANDOM, Count, Key, Tally
 from neuralsym.cli.suite import count as count_cases
 from neuralsym.core.leaves import Constant, variable
@@ -145,6 +146,7 @@ def is_made_of_sizes(op: type[Op]) -> bool:
 # -- the table -----------------------------------------------------------------------------------
 def show(given: argparse.Namespace) -> int:
     """Print the table, or write the page; 1 where a case does not pass that could."""
+    check_place(given.write)
     found = rows()
     counted = count_cases() if given.cases else None
     if given.write:

@@ -1,13 +1,27 @@
-"""What the command shows while a user waits: a progress line, silent when not a terminal."""
+"""What the commands say and write: a progress line while a user waits, and files of results."""
 
 from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
+
+from neuralsym.errors import FormatError
 
 DELAY = 1.0
 """Seconds before a progress line appears; shorter work needs none."""
+
+
+def check_place(file: str | None) -> None:
+    """FormatError where a file cannot be written there, said before the work and not after it."""
+    if not file:
+        return
+    path = Path(file)
+    if path.is_dir():
+        raise FormatError(f"{file} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise FormatError(f"{file}: there is no folder {path.parent.absolute()}; make it first")
 
 
 class Progress:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from neuralsym.chart import Bar, bar_chart
 from neuralsym.cli.models import open_network, sizes
-from neuralsym.cli.output import Progress
+from neuralsym.cli.output import Progress, check_place
 from neuralsym.cpu.peak import measured_peak
 from neuralsym.cpu.profile import StepTime, grouped
 from neuralsym.measure import batch_feed, profile
@@ -19,6 +19,8 @@ from neuralsym.summary import table
 
 def show(given: argparse.Namespace) -> int:
     """Run with timed steps, print them, and draw and write them where asked."""
+    check_place(given.svg)
+    check_place(given.json)
     network = open_network(given.model)
     feed = batch_feed(network, given.batch, given.seed, sizes(given.dim))
     with Progress("compiling") as progress:

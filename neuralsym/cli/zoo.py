@@ -51,6 +51,8 @@ def export(given: argparse.Namespace) -> int:
     batch: int | str = int(given.batch) if given.batch.isdigit() else given.batch
     if batch == 0:
         raise BadAttribute("--batch 0: a batch has at least one picture")
+    if isinstance(batch, str) and not batch.isidentifier():
+        raise BadAttribute(f"--batch {batch}: give a size, or a name to leave it free, such as N")
     options: dict[str, Any] = {"batch": batch, "softmax": given.softmax, "seed": given.seed}
     if given.classes:
         options["classes"] = given.classes

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralsym.core.custom import Custom
 from neuralsym.core.dim import Dim
 from neuralsym.core.graph import Graph, rebuild
 from neuralsym.core.leaves import Variable, is_stored, stored
@@ -304,8 +305,19 @@ def _only_on_host(step: Step) -> str:
         if buffer.role is Role.HOST:
             return f"{buffer.name} is a {buffer.type}, which only host steps handle"
         if buffer.tensor.shape is None:
-            return f"the rank of {buffer.name} is not known"
+            return f"the rank of {buffer.name} is not known{_typer_hint(step)}"
     return ""
+
+
+def _typer_hint(step: Step) -> str:
+    """How to tell what an operator of a file's own domain gives."""
+    op = step.op
+    if not issubclass(op, Custom):
+        return ""
+    return (
+        f"; tell it by library.typer({op.__name__!r}, ..., domain={op.domain!r}) before load(), "
+        "or in the file's value_info"
+    )
 
 
 def without_dead(steps: list[Step], results: set[Buffer], given: set[str]) -> list[Step]:

@@ -48,8 +48,9 @@ def input(
         hint = did_you_mean(str(layout), ("nchw", "nhwc"))
         raise BadAttribute(f"input: unknown layout {layout!r}{hint}{at_line(where)}")
     if isinstance(shape, (int, str)):
+        example = (shape, 3) if type(shape) is str else ("N", shape)
         raise ShapeMismatch(
-            f"input takes one shape that begins with the batch: input(('N', {shape!r}))"
+            f"input takes one shape, a tuple that begins with the batch: input({example!r})"
             f"{at_line(where)}"
         )
     sizes = [d if d is not None else _free(i, name) for i, d in enumerate(shape)]

@@ -23,6 +23,8 @@ def applied(made: object) -> object:
 MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: x() | nn.conv2d, TypeError, r"conv2d\(\) takes settings.*x \| conv2d\(filters"),
     (lambda: nn.conv2d(8, 3, stride=2), TypeError, r"'stride'.*'strides'"),
+    (lambda: nn.input(3), ShapeMismatch, r"input\(\('N', 3\)\)"),  # type: ignore[arg-type]
+    (lambda: nn.input("N", 3), ShapeMismatch, r"input\(\('N', 3\)\)"),  # type: ignore[arg-type]
     (lambda: nn.conv2d(8), TypeError, "kernel_size"),
     (lambda: nn.conv2d([32, 3, 3, 3], [1, 1]), BadAttribute, r"conv2d\(32, \(3, 3\)"),
     (lambda: x() | nn.conv2d(8, 3) + x(), TypeError, r"parentheses"),

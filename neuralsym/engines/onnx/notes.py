@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 from neuralsym.core.model import Notes, Parameter
 from neuralsym.core.tensor import Tensor
 from neuralsym.engines.onnx.text import readable
+from neuralsym.errors import warn
 
 if TYPE_CHECKING:
     from neuralsym.engines.onnx.frame import Frame
@@ -23,10 +23,9 @@ def read_notes(model: ModelProto, frame: Frame) -> Notes:
     """
     graph = model.graph
     if model.training_info:
-        warnings.warn(
+        warn(
             f"{frame.label} holds {len(model.training_info)} training graphs, which are not read: "
-            "its inference graph is",
-            stacklevel=5,
+            "its inference graph is"
         )
     return Notes(
         model.domain,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from onnx import FunctionProto, ModelProto, OperatorSetIdProto
@@ -20,7 +19,7 @@ from neuralsym.engines.onnx.frame import Frame
 from neuralsym.engines.onnx.notes import read_notes
 from neuralsym.engines.onnx.open_file import Opened
 from neuralsym.engines.onnx.text import readable
-from neuralsym.errors import FormatError
+from neuralsym.errors import FormatError, warn
 
 _DEEPEST = 100
 _MOST_CALLS = 30_000
@@ -135,16 +134,14 @@ class Reader:
         And one for all values whose types nothing tells.
         """
         if self.contradictions:
-            warnings.warn(
+            warn(
                 f"{self.label} declares types that contradict its nodes, which count: "
-                + _listed(self.contradictions),
-                stacklevel=4,
+                + _listed(self.contradictions)
             )
         if self.assumed:
-            warnings.warn(
+            warn(
                 f"{self.label} does not say what its custom operators give, so types are assumed: "
-                f"{_listed(self.assumed)}. Declare them in value_info, or give the library a typer",
-                stacklevel=4,
+                f"{_listed(self.assumed)}. Declare them in value_info, or give the library a typer"
             )
 
 

@@ -103,6 +103,8 @@ def draft(
             "run, which ONNX cannot say; give the new values as outputs and feed them again"
         )
     if opset is not None:
+        if not hasattr(opset, "__index__"):
+            raise FormatError(f"opset={opset!r} is no whole number, such as opset=18")
         graph = lowered(graph, opset)
     imports = choose_opsets(graph, opset)
     writer = _Writer(imports)
