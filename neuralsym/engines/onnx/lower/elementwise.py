@@ -14,7 +14,8 @@ from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx import opsets
-from neuralsym.engines.onnx.lower.target import Target, ints, like
+from neuralsym.engines.onnx.constants import ints, like
+from neuralsym.engines.onnx.lower.target import Target
 
 # What only compares, chooses or moves is the same in any type that holds the values exactly.
 CHOOSING = frozenset(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.lower.target import Target, ints
+from neuralsym.engines.onnx.constants import ints
+from neuralsym.engines.onnx.lower.target import Target
 
 Places = NDArray[np.int64]
 

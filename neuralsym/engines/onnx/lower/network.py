@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.engines.onnx.lower.target import Target, ints, like, plain
+from neuralsym.engines.onnx.constants import ints, like
+from neuralsym.engines.onnx.lower.target import Target, plain
 
 
 def softmax(t: Target) -> Sequence[Symbol] | None:

@@ -17,7 +17,8 @@ from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
-from neuralsym.engines.onnx.lower.target import Target, ints, plain
+from neuralsym.engines.onnx.constants import ints
+from neuralsym.engines.onnx.lower.target import Target, plain
 from neuralsym.ops.evaluate import evaluate
 
 _NEW = ("antialias", "axes", "keep_aspect_ratio_policy")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.lower.target import Target, ints, like
+from neuralsym.engines.onnx.constants import ints, like
+from neuralsym.engines.onnx.lower.target import Target
 
 
 def grid_sample(t: Target) -> Sequence[Symbol]:

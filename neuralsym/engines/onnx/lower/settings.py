@@ -13,7 +13,8 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.lower.target import Target, ints, like, plain
+from neuralsym.engines.onnx.constants import ints, like
+from neuralsym.engines.onnx.lower.target import Target, plain
 from neuralsym.errors import NeuralsymError
 from neuralsym.ops.evaluate import evaluate
 

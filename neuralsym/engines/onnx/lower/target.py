@@ -6,14 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.core.leaves import constant
 from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx import opsets
@@ -152,16 +149,6 @@ class Target:
 
 
 Rule = Callable[[Target], Sequence[Symbol] | None]
-
-
-def ints(values: Any) -> Symbol:
-    return constant(np.array(values, np.int64))
-
-
-def like(symbol: Symbol, value: Any) -> Symbol:
-    """A constant of the symbol's type."""
-    with np.errstate(over="ignore"):
-        return constant(Tensor.of(np.array(value).astype(symbol.dtype.numpy), symbol.dtype))
 
 
 def plain(attrs: Any, *without: str) -> dict[str, Any]:

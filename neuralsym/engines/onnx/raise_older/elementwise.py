@@ -9,7 +9,8 @@ import numpy as np
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.raise_older.old import Old, ints
+from neuralsym.engines.onnx.constants import ints
+from neuralsym.engines.onnx.raise_older.old import Old
 
 
 def broadcast(old: Old) -> Sequence[Symbol]:

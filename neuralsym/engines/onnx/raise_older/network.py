@@ -8,7 +8,8 @@ import numpy as np
 
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
-from neuralsym.engines.onnx.raise_older.old import Old, ints, like
+from neuralsym.engines.onnx.constants import ints, like
+from neuralsym.engines.onnx.raise_older.old import Old
 
 
 def coerced(old: Old) -> Sequence[Symbol] | None:

@@ -6,13 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-import numpy as np
-
-from neuralsym.core.leaves import constant
 from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.tensor import Tensor
 from neuralsym.core.types import TensorType
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import FormatError, Where, at_line
@@ -91,13 +87,3 @@ class Old:
 
 
 Adapter = Callable[[Old], Sequence[Symbol] | None]
-
-
-def ints(values: Sequence[int]) -> Symbol:
-    return constant(np.array(values, np.int64))
-
-
-def like(symbol: Symbol, value: float) -> Symbol:
-    """A scalar of the symbol's type."""
-    with np.errstate(over="ignore"):  # beyond float16 the bound is infinity
-        return constant(Tensor.of(np.array(value).astype(symbol.dtype.numpy), symbol.dtype))

@@ -12,7 +12,8 @@ from neuralsym.core.registry import apply
 from neuralsym.core.symbol import Symbol, body_level
 from neuralsym.core.types import TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.raise_older.old import Old, ints
+from neuralsym.engines.onnx.constants import ints
+from neuralsym.engines.onnx.raise_older.old import Old
 
 
 def scan(old: Old) -> Sequence[Symbol]:

@@ -10,7 +10,8 @@ from onnx import TensorProto
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
-from neuralsym.engines.onnx.raise_older.old import Old, ints, like
+from neuralsym.engines.onnx.constants import ints, like
+from neuralsym.engines.onnx.raise_older.old import Old
 
 
 def axes(old: Old) -> Sequence[Symbol]:
