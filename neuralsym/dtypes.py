@@ -1,4 +1,4 @@
-"""The number types: one table of what each is called by the seed, ONNX, numpy, Myelin and LLVM."""
+"""The number types: one table of what each is called by the seed, ONNX, numpy and Myelin."""
 
 from __future__ import annotations
 
@@ -91,38 +91,37 @@ class Row(NamedTuple):
     onnx: int
     numpy: str
     myelin: str | None
-    llvm: str | None
 
 
 TABLE: dict[NumberType, Row] = {
-    NumberType.FLOAT32: Row("SNT_Float", 1, "float32", "float32", "float"),
-    NumberType.FLOAT64: Row("SNT_Double", 11, "float64", "float64", "double"),
-    NumberType.FLOAT16: Row("SNT_Float16", 10, "float16", "float16", "half"),
-    NumberType.BFLOAT16: Row("SNT_Bfloat16", 16, "bfloat16", "bfloat16", "bfloat"),
-    NumberType.COMPLEX64: Row("SNT_Complex32", 14, "complex64", "complex64", None),
-    NumberType.COMPLEX128: Row("SNT_Complex64", 15, "complex128", "complex128", None),
-    NumberType.BOOL: Row("SNT_Bool", 9, "bool_", "bool", "i8"),
-    NumberType.STRING: Row("SNT_String", 8, "object_", "string", None),
-    NumberType.INT8: Row("SNT_Int8", 3, "int8", "int8", "i8"),
-    NumberType.INT16: Row("SNT_Int16", 5, "int16", "int16", "i16"),
-    NumberType.INT32: Row("SNT_Int32", 6, "int32", "int32", "i32"),
-    NumberType.INT64: Row("SNT_Int64", 7, "int64", "int64", "i64"),
-    NumberType.UINT8: Row("SNT_Uint8", 2, "uint8", "uint8", "i8"),
-    NumberType.UINT16: Row("SNT_Uint16", 4, "uint16", "uint16", "i16"),
-    NumberType.UINT32: Row("SNT_Uint32", 12, "uint32", "uint32", "i32"),
-    NumberType.UINT64: Row("SNT_Uint64", 13, "uint64", "uint64", "i64"),
-    NumberType.FLOAT8E4M3FN: Row("SNT_Float8E4M3FN", 17, "float8_e4m3fn", None, "i8"),
-    NumberType.FLOAT8E4M3FNUZ: Row("SNT_Float8E4M3FNUZ", 18, "float8_e4m3fnuz", None, "i8"),
-    NumberType.FLOAT8E5M2: Row("SNT_Float8E5M2", 19, "float8_e5m2", None, "i8"),
-    NumberType.FLOAT8E5M2FNUZ: Row("SNT_Float8E5M2FNUZ", 20, "float8_e5m2fnuz", None, "i8"),
-    NumberType.FLOAT8E8M0: Row("SNT_Float8E8M0", 24, "float8_e8m0fnu", None, "i8"),
-    NumberType.FLOAT4E2M1: Row("SNT_Float4E2M1", 23, "float4_e2m1fn", None, "i8"),
-    NumberType.FLOAT6E2M3: Row("SNT_Float6E2M3", 27, "float6_e2m3fn", None, "i8"),
-    NumberType.FLOAT6E3M2: Row("SNT_Float6E3M2", 28, "float6_e3m2fn", None, "i8"),
-    NumberType.INT4: Row("SNT_Int4", 22, "int4", None, "i8"),
-    NumberType.UINT4: Row("SNT_Uint4", 21, "uint4", None, "i8"),
-    NumberType.INT2: Row("SNT_Int2", 26, "int2", None, "i8"),
-    NumberType.UINT2: Row("SNT_Uint2", 25, "uint2", None, "i8"),
+    NumberType.FLOAT32: Row("SNT_Float", 1, "float32", "float32"),
+    NumberType.FLOAT64: Row("SNT_Double", 11, "float64", "float64"),
+    NumberType.FLOAT16: Row("SNT_Float16", 10, "float16", "float16"),
+    NumberType.BFLOAT16: Row("SNT_Bfloat16", 16, "bfloat16", "bfloat16"),
+    NumberType.COMPLEX64: Row("SNT_Complex32", 14, "complex64", "complex64"),
+    NumberType.COMPLEX128: Row("SNT_Complex64", 15, "complex128", "complex128"),
+    NumberType.BOOL: Row("SNT_Bool", 9, "bool_", "bool"),
+    NumberType.STRING: Row("SNT_String", 8, "object_", "string"),
+    NumberType.INT8: Row("SNT_Int8", 3, "int8", "int8"),
+    NumberType.INT16: Row("SNT_Int16", 5, "int16", "int16"),
+    NumberType.INT32: Row("SNT_Int32", 6, "int32", "int32"),
+    NumberType.INT64: Row("SNT_Int64", 7, "int64", "int64"),
+    NumberType.UINT8: Row("SNT_Uint8", 2, "uint8", "uint8"),
+    NumberType.UINT16: Row("SNT_Uint16", 4, "uint16", "uint16"),
+    NumberType.UINT32: Row("SNT_Uint32", 12, "uint32", "uint32"),
+    NumberType.UINT64: Row("SNT_Uint64", 13, "uint64", "uint64"),
+    NumberType.FLOAT8E4M3FN: Row("SNT_Float8E4M3FN", 17, "float8_e4m3fn", None),
+    NumberType.FLOAT8E4M3FNUZ: Row("SNT_Float8E4M3FNUZ", 18, "float8_e4m3fnuz", None),
+    NumberType.FLOAT8E5M2: Row("SNT_Float8E5M2", 19, "float8_e5m2", None),
+    NumberType.FLOAT8E5M2FNUZ: Row("SNT_Float8E5M2FNUZ", 20, "float8_e5m2fnuz", None),
+    NumberType.FLOAT8E8M0: Row("SNT_Float8E8M0", 24, "float8_e8m0fnu", None),
+    NumberType.FLOAT4E2M1: Row("SNT_Float4E2M1", 23, "float4_e2m1fn", None),
+    NumberType.FLOAT6E2M3: Row("SNT_Float6E2M3", 27, "float6_e2m3fn", None),
+    NumberType.FLOAT6E3M2: Row("SNT_Float6E3M2", 28, "float6_e3m2fn", None),
+    NumberType.INT4: Row("SNT_Int4", 22, "int4", None),
+    NumberType.UINT4: Row("SNT_Uint4", 21, "uint4", None),
+    NumberType.INT2: Row("SNT_Int2", 26, "int2", None),
+    NumberType.UINT2: Row("SNT_Uint2", 25, "uint2", None),
 }
 
 _ALIASES = {

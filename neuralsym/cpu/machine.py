@@ -109,11 +109,6 @@ def vector_bytes(isa: Isa | None = None) -> int:
     return Target.of(isa).vector_bytes
 
 
-def vector_width(element: str, isa: Isa | None = None) -> int:
-    """Lanes of one explicit vector of `element` on this machine, restricted to `isa` if given."""
-    return Target.of(isa).width(element)
-
-
 def host_triple() -> str:
     """LLVM's name of the platform that this process runs on."""
     return str(binding().get_process_triple())

@@ -10,7 +10,6 @@ from neuralsym.cpu.machine import (
     binding,
     host_isas,
     vector_bytes,
-    vector_width,
 )
 from neuralsym.errors import BadAttribute
 
@@ -39,7 +38,7 @@ def test_one_vector_is_one_register(isa: str) -> None:
 def test_the_host_is_its_best_instruction_set() -> None:
     assert Target.of() == Target.of(host_isas()[0])
     assert vector_bytes() == VECTOR_BYTES[host_isas()[0]]
-    assert vector_width("float64") * 8 == vector_width("uint8") == vector_bytes()
+    assert Target.of().width("float64") * 8 == Target.of().width("uint8") == vector_bytes()
 
 
 def test_keys_tell_targets_apart() -> None:
@@ -56,4 +55,4 @@ def test_what_the_machine_lacks_is_refused() -> None:
 
 def test_no_vectors_of_strings() -> None:
     with pytest.raises(BadAttribute, match="no vectors of 'string'"):
-        vector_width("string")
+        Target.of().width("string")
