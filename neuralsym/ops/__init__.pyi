@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple, overload
 
 from numpy.typing import ArrayLike, DTypeLike
 
-from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import constant, variable
 from neuralsym.core.symbol import Symbol, SymbolLike
 from neuralsym.core.tensor import Tensor
@@ -34,6 +33,23 @@ class AttentionOutputs(NamedTuple):
 class LinearAttentionOutputs(NamedTuple):
     output: Symbol
     present_state: Symbol
+
+class RNNOutputs(NamedTuple):
+    y: Symbol
+    y_h: Symbol
+
+class GRUOutputs(NamedTuple):
+    y: Symbol
+    y_h: Symbol
+
+class LSTMOutputs2(NamedTuple):
+    y: Symbol
+    y_h: Symbol
+
+class LSTMOutputs(NamedTuple):
+    y: Symbol
+    y_h: Symbol
+    y_c: Symbol
 
 class CausalConvWithStateOutputs(NamedTuple):
     output: Symbol
@@ -81,23 +97,6 @@ class DynamicQuantizeLinearOutputs(NamedTuple):
     y: Symbol
     y_scale: Symbol
     y_zero_point: Symbol
-
-class RNNOutputs(NamedTuple):
-    y: Symbol
-    y_h: Symbol
-
-class GRUOutputs(NamedTuple):
-    y: Symbol
-    y_h: Symbol
-
-class LSTMOutputs2(NamedTuple):
-    y: Symbol
-    y_h: Symbol
-
-class LSTMOutputs(NamedTuple):
-    y: Symbol
-    y_h: Symbol
-    y_c: Symbol
 
 class UniqueOutputs2(NamedTuple):
     y: Symbol
@@ -366,6 +365,164 @@ def cast_like(
 
 def bit_cast(input: SymbolLike, to: DTypeLike | NumberType, *, name: str | None = None) -> Symbol:
     """The bits of each element read as another number type."""
+
+@overload
+def rnn(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str = ("Tanh", "Tanh"),
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    layout: builtins.int = 0,
+    outputs: Literal[1] = 1,
+    name: str | None = None,
+) -> Symbol:
+    """The simple recurrence h' = f(x W + h R + b)."""
+
+@overload
+def rnn(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str = ("Tanh", "Tanh"),
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    layout: builtins.int = 0,
+    outputs: Literal[2],
+    name: str | None = None,
+) -> RNNOutputs:
+    """The simple recurrence h' = f(x W + h R + b)."""
+
+@overload
+def gru(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str | None = None,
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    layout: builtins.int = 0,
+    linear_before_reset: builtins.int = 0,
+    outputs: Literal[1] = 1,
+    name: str | None = None,
+) -> Symbol:
+    """Gated recurrent units, the gates in the order update, reset, hidden (arXiv 1406.1078)."""
+
+@overload
+def gru(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str | None = None,
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    layout: builtins.int = 0,
+    linear_before_reset: builtins.int = 0,
+    outputs: Literal[2],
+    name: str | None = None,
+) -> GRUOutputs:
+    """Gated recurrent units, the gates in the order update, reset, hidden (arXiv 1406.1078)."""
+
+@overload
+def lstm(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    initial_c: SymbolLike | None = None,
+    p: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str | None = None,
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    input_forget: builtins.int = 0,
+    layout: builtins.int = 0,
+    outputs: Literal[1] = 1,
+    name: str | None = None,
+) -> Symbol:
+    """Long short-term memory, the gates in the order input, output, forget, cell."""
+
+@overload
+def lstm(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    initial_c: SymbolLike | None = None,
+    p: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str | None = None,
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    input_forget: builtins.int = 0,
+    layout: builtins.int = 0,
+    outputs: Literal[2],
+    name: str | None = None,
+) -> LSTMOutputs2:
+    """Long short-term memory, the gates in the order input, output, forget, cell."""
+
+@overload
+def lstm(
+    x: SymbolLike,
+    w: SymbolLike,
+    r: SymbolLike,
+    b: SymbolLike | None = None,
+    sequence_lens: SymbolLike | None = None,
+    initial_h: SymbolLike | None = None,
+    initial_c: SymbolLike | None = None,
+    p: SymbolLike | None = None,
+    *,
+    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
+    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
+    activations: Sequence[str] | str | None = None,
+    clip: builtins.float | None = None,
+    direction: str = "forward",
+    hidden_size: builtins.int | None = None,
+    input_forget: builtins.int = 0,
+    layout: builtins.int = 0,
+    outputs: Literal[3],
+    name: str | None = None,
+) -> LSTMOutputs:
+    """Long short-term memory, the gates in the order input, output, forget, cell."""
 
 def conv(
     x: SymbolLike,
@@ -1677,164 +1834,6 @@ def space_to_depth(
 ) -> Symbol:
     """Blocks of space rearranged into channels."""
 
-@overload
-def rnn(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str = ("Tanh", "Tanh"),
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    layout: builtins.int = 0,
-    outputs: Literal[1] = 1,
-    name: str | None = None,
-) -> Symbol:
-    """The simple recurrence h' = f(x W + h R + b)."""
-
-@overload
-def rnn(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str = ("Tanh", "Tanh"),
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    layout: builtins.int = 0,
-    outputs: Literal[2],
-    name: str | None = None,
-) -> RNNOutputs:
-    """The simple recurrence h' = f(x W + h R + b)."""
-
-@overload
-def gru(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str | None = None,
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    layout: builtins.int = 0,
-    linear_before_reset: builtins.int = 0,
-    outputs: Literal[1] = 1,
-    name: str | None = None,
-) -> Symbol:
-    """Gated recurrent units, the gates in the order update, reset, hidden (arXiv 1406.1078)."""
-
-@overload
-def gru(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str | None = None,
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    layout: builtins.int = 0,
-    linear_before_reset: builtins.int = 0,
-    outputs: Literal[2],
-    name: str | None = None,
-) -> GRUOutputs:
-    """Gated recurrent units, the gates in the order update, reset, hidden (arXiv 1406.1078)."""
-
-@overload
-def lstm(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    initial_c: SymbolLike | None = None,
-    p: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str | None = None,
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    input_forget: builtins.int = 0,
-    layout: builtins.int = 0,
-    outputs: Literal[1] = 1,
-    name: str | None = None,
-) -> Symbol:
-    """Long short-term memory, the gates in the order input, output, forget, cell."""
-
-@overload
-def lstm(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    initial_c: SymbolLike | None = None,
-    p: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str | None = None,
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    input_forget: builtins.int = 0,
-    layout: builtins.int = 0,
-    outputs: Literal[2],
-    name: str | None = None,
-) -> LSTMOutputs2:
-    """Long short-term memory, the gates in the order input, output, forget, cell."""
-
-@overload
-def lstm(
-    x: SymbolLike,
-    w: SymbolLike,
-    r: SymbolLike,
-    b: SymbolLike | None = None,
-    sequence_lens: SymbolLike | None = None,
-    initial_h: SymbolLike | None = None,
-    initial_c: SymbolLike | None = None,
-    p: SymbolLike | None = None,
-    *,
-    activation_alpha: Sequence[builtins.float] | builtins.float | None = None,
-    activation_beta: Sequence[builtins.float] | builtins.float | None = None,
-    activations: Sequence[str] | str | None = None,
-    clip: builtins.float | None = None,
-    direction: str = "forward",
-    hidden_size: builtins.int | None = None,
-    input_forget: builtins.int = 0,
-    layout: builtins.int = 0,
-    outputs: Literal[3],
-    name: str | None = None,
-) -> LSTMOutputs:
-    """Long short-term memory, the gates in the order input, output, forget, cell."""
-
 def compress(
     input: SymbolLike,
     condition: SymbolLike,
@@ -2299,6 +2298,9 @@ __all__ = [
     "cast",
     "cast_like",
     "bit_cast",
+    "rnn",
+    "gru",
+    "lstm",
     "conv",
     "conv_integer",
     "qlinear_conv",
@@ -2438,9 +2440,6 @@ __all__ = [
     "unsqueeze",
     "depth_to_space",
     "space_to_depth",
-    "rnn",
-    "gru",
-    "lstm",
     "compress",
     "non_zero",
     "unique",

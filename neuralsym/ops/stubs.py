@@ -37,7 +37,6 @@ from numpy.typing import ArrayLike, DTypeLike
 
 '''
 _TYPES = {
-    "neuralsym.core.graph": ["Graph"],
     "neuralsym.core.symbol": ["Symbol", "SymbolLike"],
     "neuralsym.core.tensor": ["Tensor"],
     "neuralsym.core.types": ["Type"],
