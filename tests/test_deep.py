@@ -27,6 +27,7 @@ def chain() -> Graph:
     return Graph({"y": y}, name="chain")
 
 
+@pytest.mark.slow
 def test_build_export_import_and_check(tmp_path: Path) -> None:
     began = time.perf_counter()
     x = ops.variable("x", ("N",))
@@ -41,6 +42,7 @@ def test_build_export_import_and_check(tmp_path: Path) -> None:
     assert time.perf_counter() - began < 30
 
 
+@pytest.mark.slow
 def test_print_and_copy(chain: Graph) -> None:
     assert len(str(chain).splitlines()) > DEPTH
     assert len(copy.deepcopy(chain)) == len(chain)

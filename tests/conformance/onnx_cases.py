@@ -7,18 +7,22 @@ for both here. Comparisons are those of the suite's own runner, and stricter whe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
+import pytest
 from onnx import ModelProto, numpy_helper
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 COUNTS = {"node": 1884, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35}
 """Cases of each kind in onnx 1.23; a newer onnx has more."""
+SAMPLE = 8
+"""The default run takes one case in so many."""
 
 
 class Case(NamedTuple):
@@ -42,6 +46,14 @@ def _collected() -> dict[str, Any]:
 def names() -> list[str]:
     """All cases, as kind/test_name."""
     return list(_collected())
+
+
+def sampled(names: Iterable[str]) -> list[Any]:
+    """The names as test parameters: one in `SAMPLE`, by a hash, the others marked slow."""
+    return [
+        pytest.param(n, marks=pytest.mark.slow if zlib.crc32(n.encode()) % SAMPLE else ())
+        for n in names
+    ]
 
 
 def find(name: str) -> Case:

@@ -28,7 +28,12 @@ def test_all_nine_are_here() -> None:
     assert len(CASES) == 9
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+QUICK = {"test_resnet50", "test_shufflenet", "test_squeezenet"}
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in sorted(CASES)]
+)
 def test_light_model(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     path = FOLDER / f"light_{case.model_name.removeprefix('light_')}.onnx"

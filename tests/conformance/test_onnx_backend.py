@@ -1,12 +1,11 @@
 """onnx's own backend suite on the compiled engine, with the suite's tolerances.
 
-Every case runs as it is, then written and read again.
+Every case runs as it is, then written and read again; most of them are slow tests.
 """
 
 from __future__ import annotations
 
 import warnings
-import zlib
 
 import numpy as np
 import onnx_cases
@@ -17,14 +16,7 @@ from neuralsym.engines import onnx as engine
 
 RANDOM = {name for name in onnx_cases.names() if name.startswith("node/test_bernoulli")}
 """Cases with numbers that nothing prescribes: their statistics are tested."""
-SAMPLE = 4
-"""The default run takes one case in so many, by a hash of the name; the others are slow tests."""
-
-CASES = [
-    pytest.param(name, marks=pytest.mark.slow if zlib.crc32(name.encode()) % SAMPLE else ())
-    for name in onnx_cases.names()
-    if name not in RANDOM
-]
+CASES = onnx_cases.sampled(name for name in onnx_cases.names() if name not in RANDOM)
 
 
 def network_of(case: onnx_cases.Case, *, again: bool) -> Network:

@@ -42,6 +42,7 @@ def test_reading(deep: Graph) -> None:
     assert deep.check() is deep
 
 
+@pytest.mark.slow
 def test_changing(deep: Graph) -> None:
     turned = deep.map(lambda n, i: ops.cos(i[0]).outputs if n.op_type == "Sin" else None)
     assert len(turned.find("Cos")) == DEPTH
@@ -51,6 +52,7 @@ def test_changing(deep: Graph) -> None:
     assert deep.rename({"x": "y"}).input_names == ("y",)
 
 
+@pytest.mark.slow
 def test_copies(deep: Graph) -> None:
     assert pickle.loads(pickle.dumps(deep)).names.keys() != deep.names.keys()
     assert len(copy.deepcopy(deep)) == len(deep)
@@ -82,6 +84,7 @@ def test_an_abandoned_branch_is_garbage() -> None:
     assert branch() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [chain, lambda n: str(chain(n)), lambda n: chain(n).copy()])
 def test_time_grows_with_the_number_of_nodes(work: Callable[[int], object]) -> None:
     def seconds(depth: int) -> float:

@@ -16,7 +16,7 @@ from neuralsym.errors import NeuralsymError
 PADDINGS = ["zeros", "border", "reflection"]
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(st.data(), st.integers(0, 2**31))
 def test_against_onnxruntime(data, seed):
     rng = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ def test_the_border_meets_cubic_taps_one_by_one():
     assert found != 1
 
 
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "float16", "complex64", "complex128"])
+@pytest.mark.parametrize("dtype", ["bool", "int16", "complex64"])
 def test_other_types(dtype, rng):
     x = rng.integers(0, 2 if dtype == "bool" else 100, (1, 2, 4, 5))
     if dtype.startswith("complex"):
@@ -111,7 +111,7 @@ def test_nothing_to_sample():
             np.testing.assert_array_equal(found, np.zeros((*x_shape[:2], *grid_shape[1:-1])))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data(), st.integers(0, 2**31))
 def test_affine_grid(data, seed):
     axes = data.draw(st.integers(2, 3))

@@ -324,6 +324,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 
 # -- depth -------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_chain_of_50_000_nodes(tmp_path: Path) -> None:
     y = ops.variable("x", ("N", 4))
     for _ in range(25_000):
