@@ -164,7 +164,8 @@ class Op:
 
     @classmethod
     def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any] | None:
-        """The outputs' values by numpy, for operators that onnx does not have; None for others."""
+        """The outputs' values by numpy, for operators that onnx's evaluator does not know or reads
+        otherwise; None for others."""
         return None
 
     @classmethod

@@ -1,7 +1,8 @@
 """From a graph to a program: a buffer for each value, a step for each node, a kernel for each step.
 
 The ladder: a kernel of the library (the last registered first), the loop over the elements that an
-operator's `scalar` states, a host step. Layouts are settled in cpu/layout.py.
+operator's `scalar` states, a host step. What only a host step would take has been written with
+other operators before, where it can be (passes/decompose.py). Layouts are settled in cpu/layout.py.
 """
 
 from __future__ import annotations

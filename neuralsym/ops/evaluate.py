@@ -1,7 +1,8 @@
 """The value of a node, of any operator: the fallback of the compiler and its oracle.
 
-An elementwise operator is computed from its `scalar` by numpy, an operator with bodies by walking
-them, any other by onnx's reference evaluator on a model of the one node.
+An operator may say itself how (`Op.compute`). An elementwise one is computed from its `scalar` by
+numpy, one with bodies by walking them, one that onnx's reference evaluator does not know, or reads
+otherwise, by its expansion; any other by that evaluator on a model of the one node.
 """
 
 from __future__ import annotations

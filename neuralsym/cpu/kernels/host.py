@@ -1,7 +1,7 @@
 """Host steps: operations in Python, called from the table interpreter through one callback.
 
-The last resort of every operator, and what handles sequences, optionals, strings and shapes that
-depend on data.
+What handles strings, sequences and optionals, the bookkeeping where sizes depend on data (the loops
+are compiled), and what neither a kernel nor an expansion takes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ArrayStep(HostKernel):
 
 
 class LastResort(HostKernel):
-    """The operator's own evaluation: numpy from `scalar`, else onnx's reference evaluator."""
+    """The operator's value by `ops.evaluate`, for what no other kernel takes."""
 
     name = "host"
 

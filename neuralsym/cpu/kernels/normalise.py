@@ -1,6 +1,7 @@
 """Layer, RMS, group and instance normalisation over rows, and LRN over neighbouring channels.
 
-MeanVarianceNormalization and LpNormalization, which exporters do not write, are left to the host.
+MeanVarianceNormalization and LpNormalization, which exporters do not write, have no kernel: they
+are written with other operators.
 """
 
 from __future__ import annotations
