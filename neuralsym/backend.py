@@ -20,7 +20,7 @@ from neuralsym.core.schema import OPSET, VERSIONS
 from neuralsym.core.traverse import LEAVES
 from neuralsym.cpu.options import Options
 from neuralsym.dtypes import number_type
-from neuralsym.errors import BadAttribute, InputError, NeuralsymError, did_you_mean
+from neuralsym.errors import BadAttribute, InputError, NeuralsymError, counted, did_you_mean
 from neuralsym.network import Network, load
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ def _node_feed(node: NodeProto, inputs: Any) -> dict[str, Any]:
         values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         if len(values) not in (len(named), len(node.input)):
             raise InputError(
-                f"{node.op_type} has {len(node.input)} inputs ({', '.join(node.input) or 'none'}), "
-                f"{len(values)} values came"
+                f"{node.op_type} has {counted(len(node.input), 'input')} "
+                f"({', '.join(node.input) or 'none'}), {counted(len(values), 'value')} came"
             )
         names = named if len(values) == len(named) else list(node.input)
         given = {name: value for name, value in zip(names, values, strict=True) if name}

@@ -116,6 +116,11 @@ def warn(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 input`, `2 inputs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def at_line(where: Where | None) -> str:
     """The words that end a message with the user's line, or nothing."""
     return f"\n  at {where}" if where else ""

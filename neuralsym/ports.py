@@ -11,7 +11,7 @@ import numpy as np
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.types import Shape, TensorType, Type
 from neuralsym.dtypes import NumberType
-from neuralsym.errors import InputError, ShapeMismatch, TypeMismatch
+from neuralsym.errors import InputError, ShapeMismatch, TypeMismatch, counted
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,14 @@ def by_name(feed: Any, ports: Mapping[str, Port], network: str) -> dict[str, Any
         if len(feed) != len(required):
             names = ", ".join(required) or "none"
             raise InputError(
-                f"network {network!r} has {len(required)} inputs ({names}), {len(feed)} values "
-                "came: a list or tuple holds one entry for each input; give data as an array"
+                f"network {network!r} has {counted(len(required), 'input')} ({names}), "
+                f"{counted(len(feed), 'value')} came: a list or tuple "
+                "holds one entry for each input; give data as an array"
             )
         return dict(zip(required, feed, strict=True))
     if len(required) != 1:
         raise InputError(
-            f"network {network!r} has {len(required)} inputs ({', '.join(required)}): "
+            f"network {network!r} has {counted(len(required), 'input')} ({', '.join(required)}): "
             "give a dict by name"
         )
     return {required[0]: feed}

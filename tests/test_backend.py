@@ -187,7 +187,7 @@ def test_sequences_strings_and_other_domains() -> None:
 
 def test_mistaken_nodes() -> None:
     node = helper.make_node("Add", ["a", "b"], ["c"])
-    with pytest.raises(InputError, match=r"Add has 2 inputs \(a, b\), 1 values came"):
+    with pytest.raises(InputError, match=r"Add has 2 inputs \(a, b\), 1 value came"):
         backend.run_node(node, X)
     with pytest.raises(InputError, match="Add needs 'b'"):
         backend.run_node(node, {"a": X})
