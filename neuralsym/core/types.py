@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from neuralsym.core.dim import Dim, DimLike
 from neuralsym.dtypes import NumberType
@@ -67,6 +68,11 @@ class MapType:
 
 
 Type = TensorType | SequenceType | OptionalType | MapType
+
+
+def is_numeric(type_: Type) -> TypeGuard[TensorType]:
+    """Whether such values are tensors of numbers, which have memory of known sizes in a run."""
+    return isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING
 
 
 def shape_text(shape: Shape | None) -> str:

@@ -9,7 +9,6 @@ Whatever depends on a tensor of unknown rank becomes one Deferred node. Its kern
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from neuralsym.core.dim import Dim
 from neuralsym.core.graph import Graph
@@ -17,7 +16,7 @@ from neuralsym.core.leaves import OWN, Variable, is_stored
 from neuralsym.core.op import Call, Op
 from neuralsym.core.schema import AttributeSpec, Formal, Schema
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.types import TensorType, Type
+from neuralsym.core.types import TensorType, Type, is_numeric
 from neuralsym.dtypes import NumberType
 
 _MANY = Formal("X", "variadic", "T", frozenset(), 0, homogeneous=False)
@@ -99,19 +98,19 @@ def _waits(node: Node) -> bool:
     """Whether the node computes with numbers, and the rank of an operand is not known."""
     if node.op in (Variable, Deferred) or is_stored(node.outputs[0]):
         return False  # what is put aside already waits by itself
-    numbers = all(_is_numeric(s.type) for s in (*node.operands, *node.outputs))
+    numbers = all(is_numeric(s.type) for s in (*node.operands, *node.outputs))
     if not numbers and not node.op.body_attributes:
         return False
-    return any(_is_numeric(s.type) and s.tensor.shape is None for s in node.operands)
+    return any(is_numeric(s.type) and s.tensor.shape is None for s in node.operands)
 
 
 def _vectors_of_unknown_length(node: Node) -> list[Symbol]:
     """The whole-number vectors whose lengths would tell the rank of the node's result."""
     if node.op.body_attributes or node.op is Deferred:
         return []
-    if not all(_is_numeric(s.type) for s in node.operands):
+    if not all(is_numeric(s.type) for s in node.operands):
         return []
-    if not any(_is_numeric(s.type) and s.tensor.shape is None for s in node.outputs):
+    if not any(is_numeric(s.type) and s.tensor.shape is None for s in node.outputs):
         return []
     return [s for s in node.inputs if s is not None and _is_vector_of_unknown_length(s)]
 
@@ -120,7 +119,3 @@ def _is_vector_of_unknown_length(symbol: Symbol) -> bool:
     shape = symbol.tensor.shape
     whole = symbol.dtype in (NumberType.INT32, NumberType.INT64)
     return whole and shape is not None and len(shape) == 1 and not isinstance(shape[0], int)
-
-
-def _is_numeric(type_: Any) -> bool:
-    return isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING

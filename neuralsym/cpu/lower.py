@@ -18,7 +18,7 @@ from neuralsym.core.dim import Dim
 from neuralsym.core.graph import Graph, rebuild
 from neuralsym.core.leaves import Variable, is_stored, stored
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.types import TensorType, Type
+from neuralsym.core.types import TensorType, Type, is_numeric
 from neuralsym.cpu.agreement import relies_on_sizes
 from neuralsym.cpu.defer import Deferred
 from neuralsym.cpu.feeds import dimension_names, shown_names
@@ -27,7 +27,6 @@ from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.program import Buffer, Program, Role, Segment, Step, is_plain_name, owner
-from neuralsym.dtypes import NumberType
 from neuralsym.errors import NoKernel, OpError, at_line
 
 
@@ -95,7 +94,7 @@ def lower(graph: Graph, lowering: Lowering) -> Program:
 # -- buffers and steps -------------------------------------------------------------------------
 def _buffer(name: str, symbol: Symbol, typed: Symbol, last: bool, given: set[str]) -> Buffer:
     type_ = typed.type
-    host = not isinstance(type_, TensorType) or type_.dtype is NumberType.STRING
+    host = not is_numeric(type_)
     if symbol.node.op is Variable:
         init = symbol.node.attrs.get("init")
         return Buffer(name, type_, Role.HOST if host else Role.INPUT, constant=init)
@@ -139,7 +138,7 @@ def input_names(graph: Graph, typed: dict[Symbol, Symbol]) -> set[str]:
     found: set[str] = set()
     for symbol in graph.inputs:
         type_ = typed.get(symbol, symbol).type
-        if isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING:
+        if is_numeric(type_):
             for d in type_.shape or ():
                 if isinstance(d, Dim):
                     found |= d.names
@@ -153,7 +152,7 @@ def name_unknown_sizes(graph: Graph) -> dict[Symbol, Symbol]:
     then planned like any other symbolic shape.
     """
     new: dict[Symbol, Symbol] = {}
-    given = [s.tensor.shape for s in graph.inputs if _tells_sizes(s.type)]
+    given = [s.tensor.shape for s in graph.inputs if is_numeric(s.type)]
     bound = shown_names(shape for shape in given if shape is not None)
     for node in graph.nodes:
         inputs = tuple(None if s is None else new.get(s, s) for s in node.inputs)
@@ -172,16 +171,11 @@ def name_unknown_sizes(graph: Graph) -> dict[Symbol, Symbol]:
         if made is not node:
             new.update(zip(node.outputs, made.outputs, strict=True))
         for symbol in made.outputs:
-            if _tells_sizes(symbol.type):
+            if is_numeric(symbol.type):
                 bound |= {
                     n for d in symbol.tensor.shape or () if isinstance(d, Dim) for n in d.names
                 }
     return new
-
-
-def _tells_sizes(type_: Type) -> bool:
-    """Whether the shape of such a value binds names; strings lie beside the arena."""
-    return isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING
 
 
 def _named(type_: Type, where: str, bound: set[str], fed: bool) -> Type:
@@ -242,7 +236,7 @@ def _shown_dims(graph: Graph, typed: dict[Symbol, Symbol]) -> dict[str, list[tup
     shown: dict[str, list[tuple[str, int]]] = {}
     for name, symbol in zip(graph.input_names, graph.inputs, strict=True):
         type_ = typed.get(symbol, symbol).type
-        if isinstance(type_, TensorType) and type_.dtype is not NumberType.STRING:
+        if is_numeric(type_):
             for axis, d in enumerate(type_.shape or ()):
                 if is_plain_name(d):
                     shown.setdefault(str(d), []).append((name, axis))

@@ -154,9 +154,8 @@ def _by_expansion(node: Node) -> bool:
     if node.op.domain == "" and node.op.__name__ in _MISREAD:
         return True
     if node.op.domain == "ai.onnx.ml":
-        return (
-            True  # onnx's evaluator knows no transforms of regressors, no vectors as one row, ...
-        )
+        # onnx's evaluator knows no transforms of regressors, no vectors as one row, ...
+        return True
     return bool(node.op.body_attributes and node.attrs.keys() & set(node.op.body_attributes))
 
 
