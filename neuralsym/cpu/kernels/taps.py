@@ -43,9 +43,9 @@ def reflected(place: Any, low: float, high: float) -> Any:
 def within(place: Any, size: int, padding: int, corners: bool) -> Any:
     """A place outside the grid moved to where the padding takes its value from."""
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
-    if low <= place <= high or padding == 0:
+    if low <= place <= high or padding == ZEROS:
         return place
-    if padding == 1:
+    if padding == BORDER:
         return min(place, size - 1.0) if place > 0 else 0.0
     return reflected(place, low, high)
 
@@ -54,9 +54,9 @@ def element(index: Any, size: int, padding: int, corners: bool) -> Any:
     """The element that a whole place reads, -1 for none."""
     if 0 <= index < size:
         return np.int64(index)
-    if padding == 0 or size == 0:
+    if padding == ZEROS or size == 0:
         return np.int64(-1)
-    if padding == 1:
+    if padding == BORDER:
         return np.int64(min(max(index, 0.0), size - 1.0))
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
     return np.int64(min(max(reflected(index, low, high), 0.0), size - 1.0))
