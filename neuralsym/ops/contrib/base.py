@@ -24,6 +24,7 @@ from neuralsym.dtypes import NumberType
 from neuralsym.errors import OpError, ShapeMismatch, TypeMismatch
 from neuralsym.ops.base import output_dtype
 from neuralsym.ops.contrib.declare import DOMAIN
+from neuralsym.ops.expansions import converted
 
 
 class RankUnknown(Exception):
@@ -170,7 +171,7 @@ def several(name: str, inputs: Sequence[Any], outputs: int, **attrs: Any) -> tup
 
 def cast(x: Symbol, dtype: NumberType | str) -> Symbol:
     """x as another number type; x itself where it has it."""
-    return x if x.dtype == dtype else call("Cast", x, to=NumberType(dtype).onnx)
+    return converted(x, NumberType(dtype))
 
 
 def numbers(values: Any, dtype: NumberType | str) -> Symbol:
