@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Reference = Literal["onnxruntime", "onnx"]
 DEFAULT_TOLERANCE = 1e-4
 """Of the largest value of an output: what float32 sums in another order may differ by."""
+HALF_TOLERANCES = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
+"""The same for 16-bit floats, four units in the last place: runtimes round to them after each
+operator or, where they fuse, after several."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,17 @@ def assert_matches(
     network_or_model: Network | str | PathLike[str] | bytes | ModelProto,
     feed: Mapping[str, Any] | ArrayLike | None = None,
     reference: Reference | Mapping[str, ArrayLike] = "onnxruntime",
-    rtol: float = DEFAULT_TOLERANCE,
+    rtol: float | None = None,
     atol: float | None = None,
 ) -> None:
     """Assert that a network's outputs are those of a reference on the same feed.
 
     network_or_model: a Network or what `neuralsym.load` takes; feed: as for `Network.run`, random
     values if None; reference: "onnxruntime", "onnx" (its reference evaluator), or a dict of
-    expected arrays. Values may differ by atol + rtol * |reference|; atol defaults to 1e-4 of the
-    output's largest value. Integers, booleans and strings must be equal. Raises AssertionError
-    that tells how each output compares.
+    expected arrays. Values may differ by atol + rtol * |reference|. rtol is 1e-4 unless given, atol
+    1e-4 of the output's largest value; of 16-bit floats four units in the last place (2**-8 for
+    float16, 2**-5 for bfloat16) stand for 1e-4. Integers, booleans and strings must be equal.
+    Raises AssertionError that tells how each output compares.
     """
     found = compare(network_or_model, feed, reference, rtol, atol)
     if not all(a.holds for a in found):
@@ -78,7 +82,7 @@ def compare(
     network_or_model: Network | str | PathLike[str] | bytes | ModelProto,
     feed: Mapping[str, Any] | ArrayLike | None = None,
     reference: Reference | Mapping[str, ArrayLike] = "onnxruntime",
-    rtol: float = DEFAULT_TOLERANCE,
+    rtol: float | None = None,
     atol: float | None = None,
 ) -> list[Agreement]:
     """What `assert_matches` asserts, as a list with an entry for each output."""
@@ -143,12 +147,14 @@ _RUNTIMES: dict[str, Callable[[ModelProto, Mapping[str, Any]], Sequence[Any]]] =
 
 
 def agreement(
-    name: str, ours: Any, theirs: Any, rtol: float = DEFAULT_TOLERANCE, atol: float | None = None
+    name: str, ours: Any, theirs: Any, rtol: float | None = None, atol: float | None = None
 ) -> Agreement:
-    """How one value compares with its reference."""
+    """How one value compares with its reference; tolerances as for `assert_matches`."""
     if isinstance(theirs, (list, tuple)) or theirs is None or isinstance(theirs, dict):
         return _structure(name, ours, theirs, rtol, atol)
     a, b = np.asarray(ours), np.asarray(theirs)
+    usual = _usual(b.dtype)
+    rtol = usual if rtol is None else rtol
     problem = ""
     if a.shape != b.shape:
         problem = f"its shape is {list(a.shape)}, the reference's {list(b.shape)}"
@@ -163,7 +169,7 @@ def agreement(
     x, y = a.astype(wide), b.astype(wide)
     finite = np.isfinite(y)
     largest = float(np.abs(y[finite]).max(initial=0.0))
-    bound = DEFAULT_TOLERANCE * largest if atol is None else atol
+    bound = usual * largest if atol is None else atol
     with np.errstate(invalid="ignore"):
         difference = np.abs(x - y)
         same = (x == y) | (np.isnan(x) & np.isnan(y))
@@ -176,11 +182,18 @@ def agreement(
     )
 
 
-def _structure(name: str, ours: Any, theirs: Any, rtol: float, atol: float | None) -> Agreement:
+def _usual(dtype: np.dtype[Any]) -> float:
+    """The tolerance for values of a type, relative to the largest of them."""
+    return HALF_TOLERANCES.get(dtype.name, DEFAULT_TOLERANCE)
+
+
+def _structure(
+    name: str, ours: Any, theirs: Any, rtol: float | None, atol: float | None
+) -> Agreement:
     """Sequences, optionals and maps: the worst of their parts."""
 
     def made(problem: str = "") -> Agreement:
-        return Agreement(name, (), 0.0, 0.0, 0.0, 0, 0.0, rtol, problem)
+        return Agreement(name, (), 0.0, 0.0, 0.0, 0, 0.0, rtol or 0.0, problem)
 
     if theirs is None:
         return made("" if ours is None else "it should be empty")

@@ -105,6 +105,16 @@ def test_compare(small: Path, reference: str, capsys: pytest.CaptureFixture[str]
     assert "agrees" in capsys.readouterr().out
 
 
+def test_16_bit_floats_may_differ_by_units_in_their_last_place() -> None:
+    from neuralsym.testing import agreement
+
+    ones = np.ones(3, np.float16)
+    assert agreement("y", ones * np.float16(1 + 2**-9), ones).holds
+    assert not agreement("y", ones * np.float16(1 + 2**-6), ones).holds
+    assert not agreement("y", ones * np.float16(1 + 2**-9), ones, rtol=0, atol=1e-4).holds
+    assert not agreement("y", np.float32(1 + 2**-9), np.float32(1)).holds
+
+
 def test_compare_fails_beyond_the_tolerance(
     small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

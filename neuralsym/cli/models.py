@@ -105,8 +105,7 @@ def compare(given: argparse.Namespace) -> int:
     reference: testing.Reference = given.reference or ("onnxruntime" if installed else "onnx")
     with Progress("compiling") as progress:
         network.compile(progress=progress)
-    rtol = testing.DEFAULT_TOLERANCE if given.rtol is None else given.rtol
-    found = testing.compare(network, feed, reference, rtol, given.atol)
+    found = testing.compare(network, feed, reference, given.rtol, given.atol)
     print(f"{network.name}: compared with {'onnx reference' if reference == 'onnx' else reference}")
     for agreement in found:
         print(f"  {agreement}")
