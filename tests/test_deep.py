@@ -48,6 +48,7 @@ def test_print_and_copy(chain: Graph) -> None:
     assert len(copy.deepcopy(chain)) == len(chain)
 
 
+@pytest.mark.slow
 def test_first_run(chain: Graph, tmp_path: Path) -> None:
     network = Network(chain)
     began = time.perf_counter()

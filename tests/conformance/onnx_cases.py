@@ -48,10 +48,10 @@ def names() -> list[str]:
     return list(_collected())
 
 
-def sampled(names: Iterable[str]) -> list[Any]:
-    """The names as test parameters: one in `SAMPLE`, by a hash, the others marked slow."""
+def sampled(names: Iterable[str], one_in: int = SAMPLE) -> list[Any]:
+    """The names as test parameters: one in so many, by a hash, the others marked slow."""
     return [
-        pytest.param(n, marks=pytest.mark.slow if zlib.crc32(n.encode()) % SAMPLE else ())
+        pytest.param(n, marks=pytest.mark.slow if zlib.crc32(n.encode()) % one_in else ())
         for n in names
     ]
 

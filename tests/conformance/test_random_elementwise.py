@@ -124,7 +124,7 @@ def agrees(value: NDArray[Any], wanted: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_elementwise(name: str, data: st.DataObject) -> None:
     arrays, attrs = data.draw(applications(name))

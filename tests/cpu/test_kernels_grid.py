@@ -64,6 +64,7 @@ def test_the_border_meets_cubic_taps_one_by_one():
     assert found != 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bool", "int16", "complex64"])
 def test_other_types(dtype, rng):
     x = rng.integers(0, 2 if dtype == "bool" else 100, (1, 2, 4, 5))
@@ -141,6 +142,7 @@ def test_a_size_of_the_run_that_does_not_fit():
             by_us("AffineGrid", {"theta": theta, "size": np.array(size)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_half_precision_is_rounded_once(mode, dtype, rng):

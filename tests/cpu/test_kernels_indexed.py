@@ -154,6 +154,7 @@ def test_a_filled_tensor_of_symbolic_shape():
 FUNCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["add", "mul", "max", "min"])
 @pytest.mark.parametrize("dtype", ["bool", "complex64", "complex128", "uint64", "float16"])
 def test_every_type_is_combined(how, dtype, rng):

@@ -36,6 +36,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("name", sorted(cases()))
 
 
+@pytest.mark.slow
 def test_case(name):
     case = cases()[name]
     graph = to_symbolic(case.model)

@@ -131,6 +131,7 @@ def test_another_size_needs_no_other_kernel(rng):
     assert set(cell._codes) == made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize(
     "dtype", ["float64", "float16", "int8", "uint8", "int64", "bool", "complex64", "complex128"]

@@ -46,6 +46,7 @@ def test_roi_align(data, seed):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16])
 def test_narrow_regions(dtype, rng):
     x = rng.normal(size=(1, 2, 6, 6)).astype(dtype)

@@ -63,6 +63,7 @@ def test_top_k(x, data):
     assert values.dtype == x.dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_top_k_of_every_type(dtype):
     x = np.array([[3, 1, 2, 1, 0, 3], [0, 0, 5, 4, 5, 1]]).astype(dtype)

@@ -56,6 +56,7 @@ def test_deform_conv(data, seed):
     np.testing.assert_allclose(found, expected, atol=1e-4 if dtype == "float32" else 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
 @pytest.mark.parametrize("space", [(7,), (4, 5, 6)], ids=str)
 def test_without_offsets_it_is_a_convolution(space, dtype, rng):
@@ -120,6 +121,7 @@ def test_col2im(data, seed):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_col2im_of_truth_values_and_narrow_floats():
     x = np.array([[[1, 0, 0], [0, 1, 0]]])
     settings_ = {"i": np.array([4]), "b": np.array([2])}

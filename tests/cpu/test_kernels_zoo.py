@@ -11,8 +11,8 @@ from neuralsym.cpu.compiler import compile_graph
 from neuralsym.cpu.options import Options
 from neuralsym.engines import onnx
 
-SIZES = {"resnet18": 64, "squeezenet1_0": 64, "squeezenet1_1": 64, "inception_v3": 139}
-LARGE = {"resnet50": 64, "resnet50_v1": 64, "inception_v3_keras": 139}
+SIZES = {"resnet18": 64, "squeezenet1_0": 64, "squeezenet1_1": 64}
+LARGE = {"inception_v3": 139, "resnet50": 64, "resnet50_v1": 64, "inception_v3_keras": 139}
 
 
 def compiled(name, size, threads=1):

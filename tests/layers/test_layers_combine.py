@@ -88,6 +88,7 @@ def test_forms_of_application() -> None:
     assert str(fed.type) == "float32[1, 2, 8, 8]"
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_no_deep_one() -> None:
     layer = nn.relu()
     for _ in range(3000):

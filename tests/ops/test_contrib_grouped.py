@@ -193,6 +193,7 @@ def test_quantised_caches(
     agree("GroupQueryAttention", inputs, attrs, outputs=3, tolerance=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "window"), [(4, 4), (6, 4), (5, 1)])
 @pytest.mark.parametrize("bits", [0, 8])
 def test_caches_that_forget(capacity: int, window: int, bits: int) -> None:

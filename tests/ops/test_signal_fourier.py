@@ -41,7 +41,7 @@ def close(made, wanted, dtype, length, inputs):
     assert np.all(np.abs(made.astype(np.float64) - wanted) <= bound)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_transforms(data):
     dtype = data.draw(st.sampled_from(sorted(UNITS)))
@@ -121,7 +121,7 @@ def test_roots_of_unity_are_exact_where_they_can_be(count):
 
 
 # -- STFT --------------------------------------------------------------------------------------
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_short_time_transforms(data):
     dtype = data.draw(st.sampled_from(sorted(UNITS)))

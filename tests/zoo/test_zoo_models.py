@@ -43,7 +43,7 @@ MMACS = {
     "inception_v3": 5713,
 }
 SMALL = {"inception_v3": 75, "inception_v3_keras": 75}
-QUICK = ("resnet18", "resnet50_keras", "squeezenet1_1", "inception_v3", "mnist")
+QUICK = ("resnet18", "squeezenet1_1", "mnist")
 
 
 def slow_unless_quick(names: Any) -> list[Any]:
