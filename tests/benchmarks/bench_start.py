@@ -86,7 +86,7 @@ def start(runtime: str, model: Path, feed: Path, environment: Mapping[str, str])
 def warm_up(model: Path, feed: Path, environment: Mapping[str, str]) -> None:
     """Fill the cache that `environment` names: by `neuralsym warmup` and by a run."""
     subprocess.run(
-        [sys.executable, "-m", "neuralsym", "warmup", str(model)],
+        [sys.executable, "-m", "neuralsym", "warmup", str(model), "--threads", "1"],
         env={**os.environ, **environment},
         capture_output=True,
         check=False,  # what it leaves out, the run fills in
