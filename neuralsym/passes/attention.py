@@ -1,12 +1,11 @@
-"""Attention that files write out, made the one operator that keeps no matrix of scores.
+"""Attention that files write out, made one operator that keeps no matrix of scores.
 
-    reshape(transpose(softmax(q' @ transpose(k') * s + mask) @ v'))  =  Attention(q, k, v, mask)
+    reshape(transpose(softmax(q' @ transpose(k') * s + mask) @ v'))
+        =  FusedAttention(q, k, v, mask)
 
 q', k' and v' are heads cut from the rows of q, k and v; the operator reads heads where they lie in
 the rows, so that nothing is moved at all. Without such cuts it is only taken for long sequences.
-Softmax runs block by block under a running maximum: sums are taken in another order. And a query
-whose scores are all minus infinity gives zeros, as ONNX has it of the operator, where the softmax
-of the file gives NaN.
+Softmax runs block by block under a running maximum: sums are taken in another order.
 
 It runs behind the other fusing passes: the factor, the mask and the swap of the keys' axes are part
 of the first product by then.
@@ -16,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import OWN
-from neuralsym.core.registry import call
+from neuralsym.core.registry import apply
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import renewed
 from neuralsym.core.types import Size
 from neuralsym.dtypes import NumberType
+from neuralsym.passes.fused import FusedAttention
 from neuralsym.passes.identity import order_of
 
 FEWEST = 8
@@ -73,9 +74,10 @@ class _Attention:
 
     def build(self, new: Mapping[Symbol, Symbol]) -> Symbol:
         given = [None if s is None else new.get(s, s) for s in (*self.operands, self.mask)]
-        return call(
-            "Attention", *given, scale=self.scale, q_num_heads=self.heads, kv_num_heads=self.heads
-        )
+        attrs: dict[str, Any] = {"scale": self.scale}
+        if self.heads is not None:
+            attrs.update(q_num_heads=self.heads, kv_num_heads=self.heads)
+        return apply(FusedAttention, given, attrs)[0]
 
 
 def _attention(

@@ -3,6 +3,7 @@
     Calculate(x0, x1, ...)          = expr(x0, x1, ...)                for each element, broadcast
     FusedConv(x, w, b?, z?)         = activation(Conv(x, w) + b + z)
     FusedMatMul(a, b, bias?, z?)    = activation(alpha * a' @ b' + beta * bias + z)
+    FusedAttention(q, k, v, mask?)  = softmax(scale * q @ k' + mask) @ v
 
 An expression is a `core.scalar.Expr` over `argument(i)`; an activation has the one argument 0.
 """
@@ -200,6 +201,62 @@ class FusedMatMul(Op):
         if len(values) > 2 and values[2] is not None:
             made = made + node.attr("beta") * values[2].astype(made.dtype)
         return [_finished(node, made, values)]
+
+
+class FusedAttention(Op):
+    """A written-out attention: ONNX's Attention as far as softmax goes by the letter.
+
+    Q, K and V are as in Attention, the mask is added. A query whose scores are all minus infinity
+    gives NaN, as the softmax that the file holds does; of Attention it would be zeros.
+    """
+
+    domain = OWN
+    schema = Schema(
+        "FusedAttention",
+        OWN,
+        inputs=(
+            Formal("Q", "single", "T", ANY),
+            Formal("K", "single", "T", ANY),
+            Formal("V", "single", "T", ANY),
+            Formal("attn_mask", "optional", "T", ANY),
+        ),
+        outputs=_RESULT,
+        attributes={
+            "scale": AttributeSpec("scale", "FLOAT", required=True),
+            "q_num_heads": AttributeSpec("q_num_heads", "INT"),
+            "kv_num_heads": AttributeSpec("kv_num_heads", "INT"),
+        },
+        minimum_inputs=3,
+        maximum_inputs=4,
+        doc=__doc__ or "",
+    )
+
+    @classmethod
+    def check(cls, call: Call) -> None:
+        attention = find_op("Attention")
+        attention.check(replace(call, op=attention))
+
+    @classmethod
+    def infer(cls, call: Call) -> Sequence[Type]:
+        attention = find_op("Attention")
+        types = attention.infer(replace(call, op=attention))
+        assert types is not None
+        return types[:1]
+
+    @classmethod
+    def compute(cls, node: Node, values: Sequence[Any]) -> Sequence[Any]:
+        heads = node.attr("q_num_heads")
+        q, k, v = (
+            x if heads is None else x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+            for x in values[:3]
+        )
+        scores = node.attr("scale") * (q @ k.swapaxes(2, 3))
+        if len(values) > 3 and values[3] is not None:
+            scores = scores + values[3]
+        with np.errstate(invalid="ignore"):
+            powers = np.exp(scores - scores.max(-1, keepdims=True))
+        y = powers / powers.sum(-1, keepdims=True) @ v
+        return [y if heads is None else y.swapaxes(1, 2).reshape(*values[0].shape[:2], -1)]
 
 
 def arguments(expr: Scalar) -> list[int]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from neuralsym.core.leaves import OWN
 from neuralsym.core.types import Size
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import registers
@@ -54,6 +55,7 @@ class Attention(Kernel):
     """See templates/attention.py."""
 
     name = "attention"
+    closed_is_zero = True
 
     def supports(self, step: Step) -> bool | str:
         q, k, v, mask = (step.input(i) for i in range(4))
@@ -168,6 +170,7 @@ class Attention(Kernel):
             bool(step.attr("is_causal")),
             kind,
             self.target.scales,
+            self.closed_is_zero,
         )
 
     def _panels(self, step: Step, sizes: Sizes) -> int:
@@ -199,6 +202,12 @@ class Attention(Kernel):
         return 2 * q.batch * q.heads * q.length * k.length * (q.size + v.size)
 
 
+class WrittenAttention(Attention):
+    """FusedAttention: NaN where a softmax that is written out has it."""
+
+    closed_is_zero = False
+
+
 def _lengths(x: Buffer) -> Size:
     """The number of queries or keys."""
     assert x.tensor.shape is not None
@@ -218,3 +227,4 @@ def _pack_code(text: AttentionText) -> Code:
 def register(library: Library) -> None:
     """Enter the kernel of this module."""
     library.kernel("Attention")(Attention)
+    library.kernel("FusedAttention", domain=OWN)(WrittenAttention)

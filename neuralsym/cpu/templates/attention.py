@@ -58,7 +58,8 @@ class AttentionText:
     """What the text depends on.
 
     width: lanes of a vector; rows: those of a tile; size, value_size: of a head's key and value;
-    mask: its type, "" for none; scales: the machine multiplies by powers of two.
+    mask: its type, "" for none; scales: the machine multiplies by powers of two; closed_is_zero:
+    a query that is closed to every key gives zeros, else NaN as a softmax of minus infinities does.
     """
 
     width: int
@@ -68,6 +69,7 @@ class AttentionText:
     causal: bool = False
     mask: Mask = ""
     scales: bool = False
+    closed_is_zero: bool = True
 
     @property
     def panel(self) -> int:
@@ -225,7 +227,7 @@ class _Writer:
         with f.loop(count) as row:
             total = f.load("float", self._row(self.total, row.index, 1))
             inverse = single.div(1.0, total)
-            if text.mask:
+            if text.mask and text.closed_is_zero:
                 inverse = single.where(single.compare("oeq", total, 0.0), 0.0, inverse)
             factor = f.splat(inverse, "float", text.width)
             sums = self._row(self.sums, row.index, text.columns)
