@@ -149,9 +149,6 @@ def _clip(x: Symbol, low: float, high: float) -> Symbol:
 
 
 # -- pieces ------------------------------------------------------------------------------------
-_CUT = ("starts", "ends", "axes", "steps")
-
-
 @rule(
     P.Slice(
         P.Slice("x", P.any(), P.any(), *[P.optional(P.any())] * 2).named("first"),

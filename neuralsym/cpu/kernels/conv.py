@@ -62,7 +62,7 @@ class BlockedConv(Kernel):
     def supports(self, step: Step) -> bool | str:
         x, w, z = step.input(X), step.input(W), step.input(Z)
         assert x is not None and w is not None
-        answer = blockable(step, [x, z, step.outputs[0]])
+        answer = blockable([x, z, step.outputs[0]])
         if answer is not True:
             return answer
         shape = static_shape(step)

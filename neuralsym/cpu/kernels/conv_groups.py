@@ -53,7 +53,7 @@ class PaddedGroups(Kernel):
     def supports(self, step: Step) -> bool | str:
         x, w, b = step.input(X), step.input(W), step.input(B)
         assert x is not None and w is not None
-        answer = blockable(step, [x, step.outputs[0]])
+        answer = blockable([x, step.outputs[0]])
         if answer is not True:
             return answer
         shape = static_shape(step)

@@ -41,8 +41,8 @@ def registers(target: Target) -> int:
     return 32 if target.isa in ("avx512", "neon") else 16
 
 
-def blockable(step: Step, buffers: Sequence[Buffer | None]) -> bool | str:
-    """Whether blocked float32 kernels can take these operands of the step, or why not."""
+def blockable(buffers: Sequence[Buffer | None]) -> bool | str:
+    """Whether blocked float32 kernels can take these operands, or why not."""
     for buffer in buffers:
         if buffer is None:
             continue

@@ -82,6 +82,13 @@ def given_of(step: Step) -> Given | str:
     return found
 
 
+def taken(step: Step) -> Given:
+    """The operands of a step that a kernel has taken."""
+    found = given_of(step)
+    assert isinstance(found, Given)
+    return found
+
+
 def _own(step: Step) -> Given | str:
     x, w, scales = step.inputs[:3]
     assert x is not None and w is not None and scales is not None

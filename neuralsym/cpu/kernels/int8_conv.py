@@ -29,6 +29,7 @@ from neuralsym.cpu.kernels.int8 import (
     machine_of,
     narrow,
     need_bias,
+    taken,
 )
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
 from neuralsym.cpu.machine import Target
@@ -80,12 +81,12 @@ class Int8Conv(Kernel):
         return True
 
     def needs(self, step: Step) -> Sequence[int]:
-        found = _given(step)
+        found = taken(step)
         wanted = [found.x, found.w, found.bias, found.z, found.x_zero]
         return [i for i, b in enumerate(step.inputs) if b is not None and b in wanted]
 
     def forms(self, step: Step) -> Sequence[Form]:
-        found, width = _given(step), self.target.width("int32")
+        found, width = taken(step), self.target.width("int32")
         shape = _filters(found)
         halo = widest_halo(step, found.x, shape[2:])
         count = channels(found.x)
@@ -104,7 +105,7 @@ class Int8Conv(Kernel):
         return [Form(tuple(takes), (Take(width),))]
 
     def adjust(self, step: Step) -> None:
-        found = _given(step)
+        found = taken(step)
         self.borders.setdefault(owner(found.x), set()).add(found.x_zero)
         need_bias(step, found, _filters(found)[0], self.target.width("int32"))
 
@@ -112,7 +113,7 @@ class Int8Conv(Kernel):
         y = step.outputs[0]
         if 0 in sizes.shape(y):
             return []
-        found = _given(step)
+        found = taken(step)
         shape = _shape(step, found, sizes)
         source, target = plane(found.x, sizes), plane(y, sizes)
         beside = plane(found.z, sizes) if found.z is not None else None
@@ -139,14 +140,8 @@ class Int8Conv(Kernel):
         return [*rows, Row(code, int8_words(plan, at, geometry, found.output))]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        filters = _filters(_given(step))
+        filters = _filters(taken(step))
         return 2 * math.prod(sizes.shape(step.outputs[0])) * math.prod(filters[1:])
-
-
-def _given(step: Step) -> Given:
-    found = given_of(step)
-    assert isinstance(found, Given)
-    return found
 
 
 def _filters(found: Given) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from neuralsym.cpu.kernels.int8 import (
     machine_of,
     narrow,
     need_bias,
+    taken,
 )
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
@@ -54,12 +55,12 @@ class Int8Matmul(Kernel):
         return True
 
     def needs(self, step: Step) -> Sequence[int]:
-        found = _given(step)
+        found = taken(step)
         wanted = [found.x, found.w, found.bias, found.x_zero]
         return [i for i, b in enumerate(step.inputs) if b is not None and b in wanted]
 
     def adjust(self, step: Step) -> None:
-        found = _given(step)
+        found = taken(step)
         inner, columns = _matrix(found)
         need_bias(step, found, columns, self.target.width("int32"))
         if inner % QUAD:
@@ -67,7 +68,7 @@ class Int8Matmul(Kernel):
             step.need_scratch("rows", lambda sizes: longer * math.prod(sizes.shape(found.x)[:-1]))
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
-        found, y = _given(step), step.outputs[0]
+        found, y = taken(step), step.outputs[0]
         count = math.prod(sizes.shape(found.x)[:-1])
         if not count:
             return []
@@ -102,14 +103,8 @@ class Int8Matmul(Kernel):
         return [*rows, Row(code, int8_words(plan, at, geometry, found.output))]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        found = _given(step)
+        found = taken(step)
         return 2 * math.prod(sizes.shape(found.x)[:-1]) * math.prod(_matrix(found))
-
-
-def _given(step: Step) -> Given:
-    found = given_of(step)
-    assert isinstance(found, Given)
-    return found
 
 
 def _matrix(found: Given) -> tuple[int, int]:

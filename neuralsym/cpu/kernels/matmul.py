@@ -208,8 +208,7 @@ class Matmul(Kernel):
         return _Beside(target, n * item, whole, 1.0)
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        m, n, k, batch = product_of(step).sizes(sizes)
-        return 2 * m * n * k * math.prod(batch)
+        return product_of(step).operations(sizes)
 
 
 def _even(

@@ -62,8 +62,7 @@ class MatmulColumn(Kernel):
         return [*rows, *finish(self.target, step, Operand(y), y, found.residual, sizes)]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        m, _, k, batch = product_of(step).sizes(sizes)
-        return 2 * m * k * math.prod(batch)
+        return product_of(step).operations(sizes)
 
 
 @lru_cache(maxsize=8)

@@ -49,8 +49,7 @@ class MatmulLoop(Kernel):
         return [Row(_code(step.outputs[0].dtype.value), words)]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        m, n, k, batch = product_of(step).sizes(sizes)
-        return 2 * m * n * k * math.prod(batch)
+        return product_of(step).operations(sizes)
 
 
 @lru_cache(maxsize=8)

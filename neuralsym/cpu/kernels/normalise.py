@@ -174,7 +174,7 @@ class LRN(Kernel):
         x = step.inputs[0]
         width = self.target.width("float32")
         near = max(reaches(step.attr("size"))) <= width
-        if x is None or not near or width == 1 or blockable(step, [x]) is not True:
+        if x is None or not near or width == 1 or blockable([x]) is not True:
             return super().forms(step)
         return [*super().forms(step), Form((Take(width),), (Take(width),))]
 

@@ -45,7 +45,7 @@ class BlockedPool(Kernel):
     def supports(self, step: Step) -> bool | str:
         if len(step.outputs) > 1:
             return "the indices of maxima are wanted"
-        answer = blockable(step, [step.inputs[0], step.outputs[0]])
+        answer = blockable([step.inputs[0], step.outputs[0]])
         if answer is not True:
             return answer
         count = channels(step.outputs[0])
@@ -83,7 +83,7 @@ class BlockedGlobalPool(Kernel):
     name = "global pool"
 
     def supports(self, step: Step) -> bool | str:
-        return blockable(step, [step.inputs[0], step.outputs[0]])
+        return blockable([step.inputs[0], step.outputs[0]])
 
     def forms(self, step: Step) -> Sequence[Form]:
         return [Form((Take(self.target.width("float32")),), (ROWS,))]

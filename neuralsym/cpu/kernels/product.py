@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class Product:
         m, k = a[-2:][::-1] if self.trans_a else a[-2:]
         n = b[-2] if self.trans_b else b[-1]
         return m, n, k, np.broadcast_shapes(a[:-2], b[:-2])
+
+    def operations(self, sizes: Sizes) -> int:
+        """Multiplications and additions."""
+        m, n, k, batch = self.sizes(sizes)
+        return 2 * m * n * k * prod(batch)
 
     def result(self, sizes: Sizes) -> tuple[int, ...]:
         """The shape of the product with both matrix axes."""

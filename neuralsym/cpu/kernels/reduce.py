@@ -60,7 +60,7 @@ class Reduce(Kernel):
         x = step.inputs[0]
         assert x is not None
         width = self.target.width("float32")
-        if blockable(step, [x]) is not True or width == 1:
+        if blockable([x]) is not True or width == 1:
             return plain
         count = channels(x)
         if not isinstance(count, int) or count % width:

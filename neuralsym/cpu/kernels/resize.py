@@ -66,7 +66,7 @@ class Resize(Kernel):
         x, y = step.inputs[0], step.outputs[0]
         width = self.target.width("float32")
         plain = super().forms(step)
-        if x is None or width == 1 or _crops(step) or blockable(step, [x, y]) is not True:
+        if x is None or width == 1 or _crops(step) or blockable([x, y]) is not True:
             return plain
         before, after = x.tensor.shape, y.tensor.shape
         assert before is not None and after is not None

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from neuralsym.cpu.program import Word, float32_word
-from neuralsym.cpu.templates.conv_plan import ConvShape, extent, tap_table, tile_list, tile_table
+from neuralsym.cpu.templates.conv_plan import (
+    ConvShape,
+    extent,
+    tap_table,
+    tile_list,
+    tile_table,
+    vector_counts,
+)
 from neuralsym.cpu.templates.int8_form import QUAD, Dot, Int8Text, Int8Word
 from neuralsym.cpu.templates.int8_output import MAGIC_BITS
 from neuralsym.cpu.templates.layout import Array, Plane, Words, aligned, even_parts
@@ -158,7 +165,7 @@ def plan_int8_conv(
     inputs = -(-each // source.lanes)
     total = -(-shape.outputs // groups // width)
     vectors, tiles = _tiles(total, rows, length, machine, vectors)
-    parts = _counts(total, vectors)
+    parts = vector_counts(total, vectors)
     blocks = tuple(
         (group * total + sum(parts[:i]), count, group * inputs)
         for group in range(groups)
@@ -194,7 +201,7 @@ def plan_int8_matmul(
     heights = [h for h in (1, 2, 3, 4, 5, 6, 8, 12) if h <= most]
     if rows is not None and 0 < rows <= FEW_ROWS:
         heights = even_parts(rows, most)
-    parts = _counts(total, vectors)
+    parts = vector_counts(total, vectors)
     text = Int8Text(
         width=width,
         tiles=_shapes([(h, 1) for h in heights]),
@@ -233,7 +240,7 @@ def _tiles(
     for count in counts:
         tiles = tile_list(rows, length, _pixels(count, machine))
         cost = 0.0
-        for vectors_here in _counts(total, count):
+        for vectors_here in vector_counts(total, count):
             for height, columns in tiles:
                 size = height * columns
                 # Two products a cycle, two loads a cycle, four cycles between dependent sums.
@@ -242,11 +249,6 @@ def _tiles(
             best = cost, count, tiles
     assert best is not None
     return best[1], best[2]
-
-
-def _counts(total: int, vectors: int) -> list[int]:
-    whole, rest = divmod(total, vectors)
-    return [vectors] * whole + ([rest] if rest else [])
 
 
 # -- packing -----------------------------------------------------------------------------------
