@@ -1,22 +1,17 @@
-"""onnx's own backend suite, as cases that can be run on an engine and compared.
-
-The node cases are made by onnx's Python code, the others lie as files in its package; one form
-for both here. Comparisons are those of the suite's own runner, and stricter where it forgets.
-"""
+"""onnx's own backend suite as test parameters, and a comparison stricter than its runner's."""
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import ModelProto, numpy_helper
+
+from neuralsym.cli import suite
+from neuralsym.cli.suite import Case
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 COUNTS = {"node": 1884, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35}
@@ -25,22 +20,9 @@ SAMPLE = 8
 """The default run takes one case in so many."""
 
 
-class Case(NamedTuple):
-    """A model with what it is fed and what it must give, one list of each for every data set."""
-
-    model: ModelProto
-    data_sets: list[tuple[list[Any], list[Any]]]
-    rtol: float
-    atol: float
-
-
 @cache
-def _collected() -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the suite divides by zero to make its cases
-        from onnx.backend.test.loader import load_model_tests
-
-        return {f"{kind}/{c.name}": c for kind in KINDS for c in load_model_tests(kind=kind)}
+def _collected() -> dict[str, Case]:
+    return {case.name: case for case in suite.cases(KINDS)}
 
 
 def names() -> list[str]:
@@ -58,51 +40,7 @@ def sampled(names: Iterable[str], one_in: int = SAMPLE) -> list[Any]:
 
 def find(name: str) -> Case:
     """The case of that name, its values as arrays, lists of arrays, or None."""
-    made = _collected()[name]
-    if made.model is not None:
-        sets = [([plain(v) for v in i], [plain(v) for v in o]) for i, o in made.data_sets]
-        return Case(made.model, sets, made.rtol, made.atol)
-    folder = Path(made.model_dir)
-    model = onnx.load(str(folder / "model.onnx"))
-    stored = {t.name for t in model.graph.initializer}
-    fed = [i for i in model.graph.input if i.name not in stored]
-    sets = []
-    for data in sorted(folder.glob("test_data_set_*")):
-        inputs = [_read(data / f"input_{k}.pb", v) for k, v in enumerate(fed)]
-        outputs = [_read(data / f"output_{k}.pb", v) for k, v in enumerate(model.graph.output)]
-        sets.append((inputs, outputs))
-    return Case(model, sets, made.rtol, made.atol)
-
-
-def _read(path: Path, declared: onnx.ValueInfoProto) -> Any:
-    kinds = {
-        "tensor_type": onnx.TensorProto,
-        "sequence_type": onnx.SequenceProto,
-        "optional_type": onnx.OptionalProto,
-    }
-    value = kinds[declared.type.WhichOneof("value")]()
-    value.ParseFromString(path.read_bytes())
-    return plain(value)
-
-
-def plain(value: Any) -> Any:
-    """A value of the suite as an array (strings as objects), a list, or None."""
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, onnx.TensorProto):
-        value = numpy_helper.to_array(value)
-    if isinstance(value, onnx.SequenceProto):
-        return plain(numpy_helper.to_list(value))
-    if isinstance(value, onnx.OptionalProto):
-        return plain(numpy_helper.to_optional(value))
-    if isinstance(value, np.generic):
-        value = np.asarray(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "USO":
-        words = [v.decode() if isinstance(v, bytes) else v for v in value.ravel().tolist()]
-        strings = np.empty(len(words), object)
-        strings[:] = words
-        return strings.reshape(value.shape)
-    return value
+    return _collected()[name]
 
 
 def assert_same(value: Any, wanted: Any, rtol: float, atol: float, what: str) -> None:

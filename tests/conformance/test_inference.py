@@ -249,7 +249,7 @@ def test_sizes_come_true() -> None:
     for name in onnx_cases.names():
         case = onnx_cases.find(name)
         ours = engine.to_symbolic(with_names(case.model, lambda i, axis, size: f"x{i}_{axis}"))
-        for inputs, outputs in case.data_sets:
+        for inputs, outputs in case.data:
             sizes = {
                 f"x{i}_{axis}": size
                 for i, value in enumerate(inputs)

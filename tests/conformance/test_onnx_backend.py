@@ -31,7 +31,7 @@ def run(name: str, *, again: bool) -> None:
     case = onnx_cases.find(name)
     network = network_of(case, again=again)
     needed = [p.name for p in network.inputs if not p.default]
-    for inputs, expected in case.data_sets:
+    for inputs, expected in case.data:
         results = network.run(dict(zip(needed, inputs, strict=True)))
         assert len(results) == len(expected)
         for (output, value), wanted in zip(results.items(), expected, strict=True):
@@ -58,7 +58,7 @@ def test_drawn_case(name: str, again: bool) -> None:
     """
     case = onnx_cases.find(name)
     network = network_of(case, again=again)
-    ((p,), (expected,)) = case.data_sets[0]
+    ((p,), (expected,)) = case.data[0]
     runs = 400
     drawn = np.array([network(p) for _ in range(runs)])
     assert drawn.dtype == expected.dtype

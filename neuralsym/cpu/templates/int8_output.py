@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from neuralsym.cpu.ir import Function
 from neuralsym.cpu.templates.epilogue import constant
 from neuralsym.cpu.templates.int8_form import Int8Text, Int8Word
+from neuralsym.cpu.templates.tiles import tile_places
 from neuralsym.dtypes import NumberType
 
 MAGIC = 1.5 * 2.0**23
@@ -87,18 +88,8 @@ class Results:
         size = self.text.width * (itemsize or self.text.output.itemsize)
         block_stride = f.word(block) if self.vectors > 1 else "0"
         row_stride = f.word(row) if self.rows > 1 else "0"
-        bases = [base]
-        for _ in range(1, self.vectors):
-            bases.append(f.at(bases[-1], block_stride))
-        rows = [bases]
-        for _ in range(1, self.rows):
-            rows.append([f.at(b, row_stride) for b in rows[-1]])
-        return [
-            f.at(rows[i][j], c * size)
-            for i in range(self.rows)
-            for c in range(self.columns)
-            for j in range(self.vectors)
-        ]
+        tile = self.rows, self.columns, self.vectors
+        return tile_places(f, base, tile, row_stride, size, block_stride)
 
 
 class _Numbers:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Function
 from neuralsym.cpu.templates.conv_form import ConvText, ConvWord
+from neuralsym.cpu.templates.tiles import tile_places
 
 TILE_PARAMETERS = (
     ("desc", "ptr"),
@@ -90,18 +91,8 @@ class OutputTile:
         """Addresses of the tile's vectors in a blocked buffer."""
         block_stride = f.word(block) if self.vectors > 1 else "0"
         row_stride = f.word(row) if self.rows > 1 else "0"
-        bases = [base]
-        for _ in range(1, self.vectors):
-            bases.append(f.at(bases[-1], block_stride))
-        rows = [bases]
-        for _ in range(1, self.rows):
-            rows.append([f.at(b, row_stride) for b in rows[-1]])
-        return [
-            f.at(rows[i][j], c * self.vector_bytes)
-            for i in range(self.rows)
-            for c in range(self.columns)
-            for j in range(self.vectors)
-        ]
+        tile = self.rows, self.columns, self.vectors
+        return tile_places(f, base, tile, row_stride, self.vector_bytes, block_stride)
 
     def _clear(self, f: Function, values: list[str]) -> list[str]:
         """Zero in the lanes past the last channel, even where the activation of zero is not."""

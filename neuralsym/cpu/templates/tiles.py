@@ -39,6 +39,30 @@ def row_of(f: Function, table: str, index: str, columns: int, wanted: int) -> li
     return [f.load("i64", f.at(row, 8 * i), 8) for i in range(wanted)]
 
 
+def tile_places(
+    f: Function,
+    base: str,
+    tile: tuple[int, int, int],
+    row_stride: str,
+    column_stride: int,
+    block_stride: str,
+) -> list[str]:
+    """Addresses of the vectors of a tile of (rows, columns, vectors), place after place."""
+    rows, columns, vectors = tile
+    bases = [base]
+    for _ in range(1, vectors):
+        bases.append(f.at(bases[-1], block_stride))
+    starts = [bases]
+    for _ in range(1, rows):
+        starts.append([f.at(b, row_stride) for b in starts[-1]])
+    return [
+        f.at(starts[i][j], c * column_stride)
+        for i in range(rows)
+        for c in range(columns)
+        for j in range(vectors)
+    ]
+
+
 def dispatch(f: Function, slot: str, cases: int, emit: Callable[[int], None]) -> None:
     """Run the code of case `slot`, one of range(cases)."""
     if cases == 1:
