@@ -1,6 +1,13 @@
 """Factories: a layer's function with its settings still open, and the checks of these settings.
 
-`layer` and `plain_layer` are what an author of layers writes before a function.
+`layer` and `plain_layer` are what an author of layers writes before a function. The last paragraph
+of its docstring is one list that says what others call it, in this order, what has no such layer
+left out; docs/layers.md is made of it (page.py, whose `facts` reads it):
+
+    Keras Dense; torch Linear (kernel transposed); Owl linear; ONNX Gemm, or MatMul and Add.
+
+ONNX is always there ("ONNX nothing" for what emits no node). The first paragraph is the sentence
+that the page shows. Within the list there is no other semicolon, and it ends with a full stop.
 """
 
 from __future__ import annotations

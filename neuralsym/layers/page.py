@@ -21,9 +21,10 @@ TOOLS = ("Keras", "torch", "Owl", "ONNX")
 HEAD = """\
 # Layers
 
-Every layer, what others call it, what it becomes in an ONNX file, and its settings with their defaults. The table is made
-from the code by `python -m neuralsym.layers.page docs/layers.md`. A name in `code` without a default must be given. What
-differs in meaning from Keras, torch and Owl stands in [coming_from.md](coming_from.md).
+Every layer, what others call it, what it becomes in an ONNX file, and its settings with their
+defaults. The table is made from the code by `python -m neuralsym.layers.page docs/layers.md`. A
+setting without a default must be given. What differs in meaning from Keras, torch and Owl stands in
+[coming_from.md](coming_from.md).
 """
 
 
