@@ -359,6 +359,26 @@ class Graph:
             changes[symbol] = made.outputs[0]
         return self.replace(changes)
 
+    def seeded(self, seed: int) -> Graph:
+        """The graph with each weight that has no seed yet tied to its own stream of `seed`."""
+        values = {}
+        for symbol in self.weights:
+            name, tensor = self.names[symbol.node], symbol.attrs["value"]
+            made = tensor.seeded(seed, name)
+            if made is not tensor:
+                values[name] = made
+        return self.with_weights(values)
+
+    def extended(self, outputs: Outputs) -> Graph:
+        """The graph of other outputs, made of values of this one and of more; names are kept."""
+        return Graph(
+            outputs,
+            self.inputs,
+            self.name,
+            self.updates,
+            keep=Kept(self.names, {}, self.scope_names),
+        )
+
     def _beside(self, taken: set[str]) -> Graph:
         """This body with names that a graph around it has not: itself where they differ already."""
         if self._taken.isdisjoint(taken):

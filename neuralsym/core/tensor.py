@@ -89,6 +89,10 @@ class Tensor:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
+    def seeded(self, seed: int, name: str) -> Tensor:
+        """Itself: only what is drawn at random, and is not tied to a seed yet, becomes another."""
+        return self
+
     def _set(self, array: NDArray[Any]) -> None:
         self._value = self._checked(array)
         self._make = None

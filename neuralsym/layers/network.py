@@ -17,7 +17,6 @@ from neuralsym.core.types import TensorType, as_shape
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, did_you_mean, user_line
 from neuralsym.layers.factory import plain_layer
-from neuralsym.layers.weights import seed_weights
 from neuralsym.network import Network
 
 Layout = Literal["nchw", "nhwc"]
@@ -103,7 +102,7 @@ def get_network(
     except BadAttribute as error:
         raise BadAttribute(f"get_network: {error}{at_line(where)}") from None
     graph = Graph(named, name=name)
-    return Network(Model.of(seed_weights(graph, int(seed))))
+    return Network(Model.of(graph.seeded(int(seed))))
 
 
 def _named(

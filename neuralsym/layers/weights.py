@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import make_weight
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.tensor import Tensor
@@ -107,14 +106,3 @@ def _owner(name: str) -> Frame:
             f"weight({name!r}) belongs inside a function with @layer{at_line(user_line())}"
         )
     return frame
-
-
-def seed_weights(graph: Graph, seed: int) -> Graph:
-    """The graph with each initial weight tied to its own stream of `seed`."""
-    values = {}
-    for symbol in graph.weights:
-        tensor = symbol.attrs["value"]
-        if isinstance(tensor, InitialTensor):
-            name = graph.names[symbol.node]
-            values[name] = tensor.seeded(seed, name)
-    return graph.with_weights(values)
