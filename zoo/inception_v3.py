@@ -8,55 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     avg_pool2d,
-    batch_norm,
     chain,
     concat,
-    conv2d,
     dropout,
     fork,
     fully_connected,
     global_avg_pool2d,
-    initializers,
-    layer,
     max_pool2d,
     relu,
     scope,
 )
 from neuralsym.layers.base import Layer
+from neuralsym.layers.weights import Init
+from neuralsym.layers.window import Padding
 from neuralsym.network import Network
+from neuralsym.zoo.blocks import conv_bn
 from neuralsym.zoo.preprocess import Preprocessing
 from neuralsym.zoo.registry import Make, Options, assemble, register
 
 PAPER = "arXiv 1512.00567"
 Flow = Layer[Symbol, Symbol]
-
-
-@layer
-def conv_bn_relu(
-    x: Symbol,
-    filters: int,
-    kernel: int | tuple[int, int],
-    strides: int,
-    padding: Any,
-    gamma: bool,
-    kernel_initializer: Any,
-    name: str | None = None,
-) -> Symbol:
-    """A convolution without bias, batch norm, ReLU."""
-    y = x | conv2d(
-        filters,
-        kernel,
-        strides,
-        padding,
-        use_bias=False,
-        kernel_initializer=kernel_initializer,
-    )
-    return y | batch_norm(epsilon=1e-3, scale=gamma) | relu
 
 
 @dataclass(frozen=True)
@@ -65,17 +41,27 @@ class Style:
 
     gamma: bool
     count_border: bool
-    kernel: str | initializers.Initializer
-    dense: str
+    kernel: Init
+    dense: Init
 
     def conv(
         self,
         filters: int,
         kernel: int | tuple[int, int],
         strides: int = 1,
-        padding: str = "same",
+        padding: Padding = "same",
     ) -> Flow:
-        return conv_bn_relu(filters, kernel, strides, padding, self.gamma, self.kernel)
+        """A convolution without bias, batch norm, ReLU."""
+        return conv_bn(
+            filters,
+            kernel,
+            strides,
+            padding,
+            activation=relu,
+            epsilon=1e-3,
+            scale=self.gamma,
+            kernel_initializer=self.kernel,
+        )
 
     def pool(self, filters: int) -> Flow:
         """A 3x3 average, then 1x1."""

@@ -2,7 +2,7 @@
 
 Modes, on pictures of RGB values 0 to 255: "torch" scales to 0..1, then subtracts ImageNet's mean
 and divides by its deviation; "tf" scales to -1..1; "caffe" turns RGB to BGR and subtracts the
-means; "unit" scales to 0..1.
+means; "unit" scales to 0..1; "raw" leaves the values as they are, for networks that scale inside.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from neuralsym.errors import BadAttribute, FormatError, ShapeMismatch
 from neuralsym.network import Network
 
-Mode = Literal["torch", "tf", "caffe", "unit"]
+Mode = Literal["torch", "tf", "caffe", "unit", "raw"]
+Interpolation = Literal["bilinear", "bicubic"]
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 BGR_MEAN = np.array([103.939, 116.779, 123.68], np.float32)
@@ -38,7 +39,7 @@ class Preprocessing:
     mode: Mode
     resize: int
     size: tuple[int, int]
-    interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+    interpolation: Interpolation = "bilinear"
 
     def at(self, size: tuple[int, int]) -> Preprocessing:
         """The same for another input size; the margin around the cut keeps its share."""
@@ -60,8 +61,8 @@ class Preprocessing:
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise FormatError(f"{given!r} describes no preprocessing ({error})") from None
-        if made.mode not in ("torch", "tf", "caffe", "unit"):
-            raise FormatError(f"unknown preprocessing {made.mode!r}")
+        if made.mode not in _SCALE or made.interpolation not in get_args(Interpolation):
+            raise FormatError(f"unknown preprocessing {made.mode!r}, {made.interpolation!r}")
         return made
 
     def __call__(self, pictures: Picture | Sequence[Picture]) -> NDArray[np.float32]:
@@ -126,6 +127,7 @@ _SCALE: dict[Mode, Callable[[NDArray[np.float32]], NDArray[Any]]] = {
     "tf": lambda x: x / np.float32(127.5) - np.float32(1),
     "caffe": _caffe,
     "unit": lambda x: x / np.float32(255),
+    "raw": lambda x: x,
 }
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from inspect import Parameter, Signature, cleandoc
-from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, get_type_hints
 
 import neuralsym.layers as nn
 from neuralsym.core.model import Model
@@ -23,9 +23,10 @@ from neuralsym.errors import (
 )
 from neuralsym.network import Network
 from neuralsym.summary import summarize
-from neuralsym.zoo.preprocess import Preprocessing
+from neuralsym.zoo.preprocess import Interpolation, Mode, Preprocessing
 
 Make = TypeVar("Make", bound=Callable[..., Network])
+Config = TypeVar("Config")
 
 
 class Options(TypedDict, total=False):
@@ -118,6 +119,63 @@ def register(
         return make
 
     return enter
+
+
+class Architecture(Protocol):
+    """A function of the zoo: options in, network out."""
+
+    def __call__(self, **options: Unpack[Options]) -> Network: ...
+
+
+@dataclass(frozen=True)
+class Family(Generic[Config]):
+    """What the networks of one table share. Called with a row of it, it enters that network.
+
+    build: makes the network from its name, its configuration and the options that the user gave.
+    size, resize, mode, interpolation: the input and its preprocessing, unless a row has others.
+    """
+
+    build: Callable[[str, Config, Options], Network]
+    paper: str
+    source: str = "torchvision"
+    size: int = 224
+    resize: int = 256
+    mode: Mode = "torch"
+    interpolation: Interpolation = "bilinear"
+
+    def __call__(
+        self,
+        name: str,
+        title: str,
+        config: Config,
+        accuracy: str = "",
+        *,
+        aliases: tuple[str, ...] = (),
+        **others: Any,
+    ) -> Architecture:
+        """The function of a network, entered: `resnet18 = family("resnet18", "ResNet-18", ...)`.
+
+        title: how the paper calls it; accuracy: as in Entry; others: fields of this family that
+        this network has otherwise.
+        """
+        own = replace(self, **others)
+
+        def make(**options: Unpack[Options]) -> Network:
+            return own.build(name, config, options)
+
+        make.__name__ = make.__qualname__ = name
+        make.__module__ = own.build.__module__
+        make.__doc__ = f"{title} as {own.source} has it, {own.size}x{own.size}. {own.paper}."
+        square = (own.size, own.size)
+        return register(
+            name,
+            size=(3, *square),
+            preprocessing=Preprocessing(own.mode, own.resize, square, own.interpolation),
+            paper=own.paper,
+            source=own.source,
+            accuracy=accuracy,
+            aliases=aliases,
+        )(make)
 
 
 def defaults(entry: Entry) -> Options:

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     Layer,
-    batch_norm,
-    conv2d,
     fully_connected,
     global_avg_pool2d,
-    initializers,
     layer,
     max_pool2d,
     relu,
     scope,
 )
+from neuralsym.layers.weights import Init
 from neuralsym.network import Network
+from neuralsym.zoo.blocks import KAIMING, conv_bn
 from neuralsym.zoo.preprocess import Preprocessing
 from neuralsym.zoo.registry import Make, Options, assemble, register
 
@@ -45,46 +44,35 @@ class Style:
     early: bool
     bias: bool
     epsilon: float
-    kernel: str | initializers.Initializer
-    dense: str
+    kernel: Init
+    dense: Init
     last: float
 
+    def conv(
+        self, filters: int, kernel: int, strides: int = 1, gamma: Init = 1.0, **settings: Any
+    ) -> Layer[Symbol, Symbol]:
+        """A convolution and its batch norm."""
+        return conv_bn(
+            filters,
+            kernel,
+            strides,
+            use_bias=self.bias,
+            epsilon=self.epsilon,
+            kernel_initializer=self.kernel,
+            gamma_initializer=gamma,
+            **settings,
+        )
 
-KAIMING = initializers.kaiming_normal(mode="fan_out")
+
 TORCHVISION = Style(False, False, 1e-5, KAIMING, "standard", last=0.2)
 KERAS = Style(True, True, 1.001e-5, "glorot_uniform", "glorot_uniform", last=1.0)
 
 
 @layer
-def conv_bn(
-    x: Symbol,
-    filters: int,
-    kernel: int,
-    strides: int = 1,
-    style: Style = TORCHVISION,
-    gamma: float = 1.0,
-    name: str | None = None,
-) -> Symbol:
-    """A convolution padded by half its kernel on each side, and its batch norm."""
-    return (
-        x
-        | conv2d(
-            filters,
-            kernel,
-            strides,
-            padding=kernel // 2,
-            use_bias=style.bias,
-            kernel_initializer=style.kernel,
-        )
-        | batch_norm(epsilon=style.epsilon, gamma_initializer=gamma)
-    )
-
-
-@layer
 def basic(x: Symbol, filters: int, strides: int, style: Style, name: str | None = None) -> Symbol:
     """Two 3x3 convolutions around a shortcut."""
-    y = x | conv_bn(filters, 3, strides, style) | relu
-    y = y | conv_bn(filters, 3, 1, style, style.last)
+    y = x | style.conv(filters, 3, strides) | relu
+    y = y | style.conv(filters, 3, 1, style.last)
     return y + _shortcut(x, filters, strides, style) | relu
 
 
@@ -96,11 +84,11 @@ def bottleneck(
     first, middle = (strides, 1) if style.early else (1, strides)
     y = (
         x
-        | conv_bn(filters, 1, first, style)
+        | style.conv(filters, 1, first)
         | relu
-        | conv_bn(filters, 3, middle, style)
+        | style.conv(filters, 3, middle)
         | relu
-        | conv_bn(4 * filters, 1, 1, style, style.last)
+        | style.conv(4 * filters, 1, 1, style.last)
     )
     return y + _shortcut(x, 4 * filters, strides, style) | relu
 
@@ -109,7 +97,7 @@ def _shortcut(x: Symbol, filters: int, strides: int, style: Style) -> Symbol:
     """The input itself, or a projection where the size or the channels change."""
     if strides == 1 and x.shape is not None and x.shape[1] == filters:
         return x
-    return x | conv_bn(filters, 1, strides, style, name="shortcut")
+    return x | style.conv(filters, 1, strides, name="shortcut")
 
 
 Block = Callable[..., Layer[Symbol, Symbol]]
@@ -126,7 +114,7 @@ def resnet(
 
     def features(x: Symbol) -> Symbol:
         with scope("stem"):
-            x = x | conv_bn(64, 7, 2, style) | relu | max_pool2d(3, 2, padding=1)
+            x = x | style.conv(64, 7, 2) | relu | max_pool2d(3, 2, padding=1)
         for stage, depth in enumerate(depths):
             with scope(f"stage{stage + 1}"):
                 for i in range(depth):
