@@ -6,11 +6,8 @@ length. Above the limit of protobuf the tensors go to one file of raw data besid
 
 from __future__ import annotations
 
-import os
-import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from io import BufferedWriter
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from onnx import ModelProto, TensorProto
 
+from neuralsym.core.files import replacing, target_of
 from neuralsym.core.tensor import Tensor
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.onnx.wire import varint
 from neuralsym.engines.onnx.write import Draft, Stored, tensor_proto
-from neuralsym.errors import FormatError
 
 Buffer = bytes | memoryview
 
@@ -44,20 +41,16 @@ def write_model(draft: Draft, path: Path, limit: int) -> list[Path]:
     Gives the paths written. Raises FormatError when the place cannot be written to; then what
     was there before is there still.
     """
-    target = Path(os.path.realpath(path))
-    if os.path.isdir(target):  # noqa: PTH112  (no error for a name that cannot be)
-        raise FormatError(f"{path} is a folder; give the name of a file, such as {path}/model.onnx")
-    if not os.path.isdir(target.parent):  # noqa: PTH112
-        raise FormatError(f"{path}: there is no folder {target.parent}; make it first")
+    target = target_of(path, "model.onnx")
     pieces = [_piece(stored) for stored in draft.stored]
     before, after = _around(draft, pieces)
     if len(before) + len(after) + sum(_framed(p) for p in pieces) <= limit:
-        with _replacing(path, [target]) as (file,):
+        with replacing(path, [target]) as (file,):
             _write(file, draft, pieces)
         return [target]
     data = target.with_name(target.name + ".data")
     layout = _apart(draft, pieces, data.name)
-    with _replacing(path, [data, target]) as (data_file, file):
+    with replacing(path, [data, target]) as (data_file, file):
         for piece, offset in zip(pieces, layout.offsets, strict=True):
             if offset is not None:
                 data_file.write(bytes(offset - data_file.tell()))
@@ -164,50 +157,3 @@ def _length(piece: Piece) -> int:
 def _framed(piece: Piece) -> int:
     size = _length(piece)
     return len(_INITIALIZER) + len(varint(size)) + size
-
-
-# -- in the place of what was there ----------------------------------------------------------
-@contextmanager
-def _replacing(path: Path, targets: list[Path]) -> Iterator[list[BufferedWriter]]:
-    """Open files that take the place of `targets` when all of them are complete."""
-    temporary = [t.with_name(f".{t.name}.{os.getpid()}.{secrets.token_hex(4)}") for t in targets]
-    files: list[BufferedWriter] = []
-    try:
-        for name in temporary:
-            files.append(name.open("xb"))
-        yield files
-        for file in files:
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        _rename_all(temporary, targets)
-    except OSError as error:
-        raise FormatError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        for file in files:
-            file.close()
-        for name in temporary:
-            with suppress(OSError):
-                name.unlink()
-
-
-def _rename_all(sources: list[Path], targets: list[Path]) -> None:
-    """Rename in order; when one fails, what was at the targets before comes back."""
-    kept: list[tuple[Path, Path | None]] = []
-    try:
-        for source, target in zip(sources, targets, strict=True):
-            backup = None
-            if len(targets) > 1 and target.exists():
-                backup = source.with_name(source.name + ".old")
-                os.link(target, backup)
-            kept.append((target, backup))
-            source.replace(target)
-    except OSError:
-        for target, backup in kept:
-            if backup is not None:
-                backup.replace(target)
-        raise
-    finally:
-        for _, backup in kept:
-            if backup is not None:
-                backup.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from onnx import (
 )
 
 from neuralsym.core.body import standing_for
+from neuralsym.core.files import Bytes
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Constant, Variable, Weight
 from neuralsym.core.naming import Kept
@@ -41,7 +42,7 @@ from neuralsym.engines.onnx.opsets import history, schema_at
 from neuralsym.engines.onnx.order import GRADIENT, arrange, bodies_of, describe
 from neuralsym.engines.onnx.origin import Origin
 from neuralsym.engines.onnx.raise_older import Old, raise_node
-from neuralsym.engines.onnx.tensors import Bytes, Source, read_sparse, read_tensor
+from neuralsym.engines.onnx.tensors import Source, read_sparse, read_tensor
 from neuralsym.engines.onnx.write import CONSTANT, STATISTICS
 from neuralsym.errors import FormatError, GraphError, did_you_mean
 

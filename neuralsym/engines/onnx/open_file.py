@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
@@ -13,15 +12,13 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, SparseTensorProto, TensorProto
 
-from neuralsym.engines.onnx.tensors import Bytes, Source, map_file, read_tensor
+from neuralsym.core.files import Bytes, read_file
+from neuralsym.engines.onnx.tensors import Source, read_tensor
 from neuralsym.engines.onnx.text import check_text
 from neuralsym.engines.onnx.wire import Malformed, split
 from neuralsym.errors import FormatError
 
 Given = str | PathLike[str] | bytes | ModelProto
-
-_MAPPED = 2**24
-"""Files from this size on are mapped; smaller ones are read, so that they may change later."""
 
 # How files begin that are taken for models by mistake.
 _BEGINNINGS = {
@@ -52,7 +49,7 @@ def open_model(given: Given) -> Opened:
         opened = _parsed(np.frombuffer(given, np.uint8), Source("the model"))
     elif isinstance(given, (str, PathLike)):
         path = Path(given)
-        opened = _parsed(_read(path), Source(str(path), path.resolve().parent))
+        opened = _parsed(read_file(path, ".onnx"), Source(str(path), path.resolve().parent))
     else:
         raise FormatError(
             f"a model is a path, bytes or an onnx.ModelProto, not {type(given).__name__}"
@@ -61,25 +58,6 @@ def open_model(given: Given) -> Opened:
         raise FormatError(f"{opened.source.label} is no ONNX model: it holds no graph")
     check_text(opened.model, opened.source.label)
     return opened
-
-
-def _read(path: Path) -> Bytes:
-    try:
-        if path.is_dir():
-            models = sorted(path.glob("*.onnx"))
-            hint = f", such as {models[0]}" if models else ""
-            raise FormatError(f"{path} is a folder; give the path of a model in it{hint}")
-        if path.stat().st_size >= _MAPPED:
-            return map_file(path)
-        return np.frombuffer(path.read_bytes(), np.uint8)
-    except FileNotFoundError:
-        near = f" in {Path.cwd()}" if not path.is_absolute() else ""
-        raise FormatError(f"there is no file {path}{near}") from None
-    except FormatError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or error
-        raise FormatError(f"{os.fspath(path)!r} cannot be read: {reason}") from None
 
 
 def _parsed(file: Bytes, source: Source) -> Opened:

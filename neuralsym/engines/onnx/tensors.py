@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
+from neuralsym.core.files import Bytes, map_file
 from neuralsym.core.tensor import Tensor
 from neuralsym.dtypes import NumberType, from_onnx
 from neuralsym.errors import FormatError, TypeMismatch
-
-Bytes = NDArray[np.uint8]
 
 PACKED = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4e2m1": 4}
 """Bits of an element in a file, of the types that share bytes there."""
@@ -96,13 +95,6 @@ def inside(folder: Path, location: str, name: str) -> Path:
             "into one folder"
         )
     return Path(path)
-
-
-def map_file(path: Path) -> Bytes:
-    """A file as read-only bytes, mapped; raises OSError."""
-    if path.stat().st_size == 0:
-        return np.zeros(0, np.uint8)
-    return np.asarray(np.memmap(path, np.uint8, "r"))
 
 
 # -- tensors -----------------------------------------------------------------------------------
