@@ -24,7 +24,7 @@ ORDER = (
     ("passes",),
     ("cpu",),
     ("engines",),
-    ("summary", "ports", "weights", "chart"),
+    ("summary", "ports", "weights", "chart", "edit"),
     ("network",),
     ("layers",),
     ("zoo",),

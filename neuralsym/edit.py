@@ -1,0 +1,97 @@
+"""Editing a model: cut a part out, pipe layers onto its outputs, put another head on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from neuralsym.core.graph import Graph
+from neuralsym.core.leaves import Weight
+from neuralsym.core.model import Model
+from neuralsym.core.symbol import Symbol
+from neuralsym.errors import BadAttribute, GraphError, at_line, user_line
+
+Head = Callable[[Any], Any]
+"""What is piped onto a network: a layer, or a function of its output (a tuple of several)."""
+
+_WEIGHTED = ("Gemm", "MatMul", "Conv", "ConvTranspose")
+"""The operators that a head begins with, where they have a stored weight."""
+
+
+def cut(model: Model, outputs: str | Sequence[str], inputs: Sequence[str] = ()) -> Model:
+    """The part of a model that computes `outputs`, from new inputs in the place of `inputs`."""
+    try:
+        return model.with_graph(model.graph.subgraph(outputs, _listed(inputs)))
+    except GraphError as error:
+        raise GraphError(f"cut: {error}{at_line(user_line())}") from None
+
+
+def extend(
+    model: Model,
+    head: Head,
+    *,
+    outputs: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> Model:
+    """A model with `head` piped onto its outputs; what it had keeps its names and weights."""
+    graph = model.graph
+    if not callable(head):
+        raise TypeError(
+            f"extend takes a layer or a function of a symbol, not {type(head).__name__}"
+            f"{at_line(user_line())}"
+        )
+    made = head(piped(graph))
+    symbols = [made] if isinstance(made, Symbol) else list(made)
+    names = _listed(outputs) if outputs is not None else None
+    if names is not None and len(names) != len(symbols):
+        raise BadAttribute(
+            f"extend: {len(names)} names ({', '.join(names)}) for {len(symbols)} outputs"
+            f"{at_line(user_line())}"
+        )
+    wanted = symbols if names is None else dict(zip(names, symbols, strict=True))
+    return model.with_graph(graph.extended(wanted).seeded(seed))
+
+
+def replace_head(
+    model: Model,
+    head: Head,
+    *,
+    at: str | None = None,
+    outputs: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> Model:
+    """A model whose last weighted operator, and what follows it, gives way to `head`."""
+    graph = model.graph
+    if len(graph.outputs) != 1 and at is None:
+        raise GraphError(
+            f"replace_head: {graph.name!r} has {len(graph.outputs)} outputs; say with at= where "
+            f"its body ends{at_line(user_line())}"
+        )
+    if outputs is None and len(graph.outputs) == 1:
+        outputs = graph.output_names
+    body = cut(model, at if at is not None else graph.value_name(_body_end(graph)))
+    return extend(body, head, outputs=outputs, seed=seed)
+
+
+def piped(graph: Graph) -> Symbol | tuple[Symbol, ...]:
+    """What flows on from a graph: its output, or a tuple of its outputs."""
+    return graph.outputs[0] if len(graph.outputs) == 1 else graph.outputs
+
+
+def _body_end(graph: Graph) -> Symbol:
+    """What the last weighted operator before the output reads."""
+    for node in reversed(graph.nodes):
+        if node.op_type in _WEIGHTED and any(
+            s is not None and s.node.op is Weight for s in node.inputs[1:2]
+        ):
+            source = node.inputs[0]
+            assert source is not None
+            return source
+    raise GraphError(
+        f"replace_head: {graph.name!r} has no {', '.join(_WEIGHTED)} with a weight; say with at= "
+        f"where its body ends{at_line(user_line())}"
+    )
+
+
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
