@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 from neuralsym.core.scope import CURRENT, Scope
 from neuralsym.core.symbol import Symbol
@@ -58,6 +58,14 @@ class Frame:
 FRAME: ContextVar[Frame | None] = ContextVar("frame", default=None)
 
 
+class Origin(NamedTuple):
+    """What a layer was made by, for layers that make another of it (bidirectional, rnn)."""
+
+    factory: Any
+    args: tuple[Any, ...]
+    settings: dict[str, Any]
+
+
 class Layer(Generic[A, B]):
     """Something that a pipe applies: `x | layer`, or `layer(x)`; `f | g` is a layer again."""
 
@@ -81,6 +89,7 @@ class Layer(Generic[A, B]):
         self.scoped = scoped
         self.again = again
         self.steps = steps
+        self.origin: Origin | None = None
         self.state = State()
         self.made_in = FRAME.get()
 

@@ -24,7 +24,7 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.scope import check_name
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line
-from neuralsym.layers.base import A, B, Layer, P, Plain, fresh, label, not_a_value
+from neuralsym.layers.base import A, B, Layer, Origin, P, Plain, fresh, label, not_a_value
 
 
 class Factory(Generic[A, P, B]):
@@ -105,7 +105,9 @@ class Factory(Generic[A, P, B]):
 
         bound = self.signature.bind(None, *args, **settings)
         name = bound.arguments.get("name")
-        return Layer(function, self.kind, name, ", ".join(words), again=again)
+        made: Layer[Any, Any] = Layer(function, self.kind, name, ", ".join(words), again=again)
+        made.origin = Origin(self, args, settings)
+        return made
 
     def check(self, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
         hint = _refused_kernel(self.kind, args)
