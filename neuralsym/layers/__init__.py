@@ -46,18 +46,35 @@ from neuralsym.layers.activation import (
 )
 from neuralsym.layers.base import Layer, Plain, require_shape
 from neuralsym.layers.combine import chain, fork, lambda_, parallel, residual
-from neuralsym.layers.convolution import conv1d, conv2d, conv3d
+from neuralsym.layers.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    dilated_conv1d,
+    dilated_conv2d,
+    dilated_conv3d,
+)
 from neuralsym.layers.convolution_transpose import (
     transpose_conv1d,
     transpose_conv2d,
     transpose_conv3d,
 )
+from neuralsym.layers.cropping import (
+    center_crop,
+    cropping1d,
+    cropping2d,
+    cropping3d,
+    get_item,
+    slice_,
+)
 from neuralsym.layers.dense import dense, embedding, fully_connected, linear
 from neuralsym.layers.depthwise import (
     depthwise_conv1d,
     depthwise_conv2d,
+    depthwise_conv3d,
     separable_conv1d,
     separable_conv2d,
+    separable_conv3d,
 )
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.merge import (
@@ -87,6 +104,23 @@ from neuralsym.layers.normalise import (
     normalisation,
     rms_norm,
 )
+from neuralsym.layers.padding import (
+    circular_padding1d,
+    circular_padding2d,
+    circular_padding3d,
+    constant_padding1d,
+    constant_padding2d,
+    constant_padding3d,
+    reflection_padding1d,
+    reflection_padding2d,
+    reflection_padding3d,
+    replication_padding1d,
+    replication_padding2d,
+    replication_padding3d,
+    zero_padding1d,
+    zero_padding2d,
+    zero_padding3d,
+)
 from neuralsym.layers.pool import (
     avg_pool1d,
     avg_pool2d,
@@ -101,20 +135,21 @@ from neuralsym.layers.pool import (
     max_pool2d,
     max_pool3d,
 )
+from neuralsym.layers.resize import (
+    resizing,
+    upsample,
+    upsampling1d,
+    upsampling2d,
+    upsampling3d,
+    upsampling_bilinear2d,
+    upsampling_nearest2d,
+)
 from neuralsym.layers.shape import (
-    cropping1d,
-    cropping2d,
-    cropping3d,
     flatten,
     permute,
     repeat_vector,
     reshape,
-    upsampling1d,
-    upsampling2d,
-    upsampling3d,
-    zero_padding1d,
-    zero_padding2d,
-    zero_padding3d,
+    unflatten,
 )
 from neuralsym.layers.weights import weight
 
@@ -127,10 +162,15 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "dilated_conv1d",
+    "dilated_conv2d",
+    "dilated_conv3d",
     "depthwise_conv1d",
     "depthwise_conv2d",
+    "depthwise_conv3d",
     "separable_conv1d",
     "separable_conv2d",
+    "separable_conv3d",
     "transpose_conv1d",
     "transpose_conv2d",
     "transpose_conv3d",
@@ -202,18 +242,40 @@ __all__ = [
     "gaussian_noise",
     # shape
     "flatten",
+    "unflatten",
     "reshape",
     "permute",
     "repeat_vector",
+    "slice_",
+    "get_item",
+    # borders
     "zero_padding1d",
     "zero_padding2d",
     "zero_padding3d",
+    "constant_padding1d",
+    "constant_padding2d",
+    "constant_padding3d",
+    "reflection_padding1d",
+    "reflection_padding2d",
+    "reflection_padding3d",
+    "replication_padding1d",
+    "replication_padding2d",
+    "replication_padding3d",
+    "circular_padding1d",
+    "circular_padding2d",
+    "circular_padding3d",
     "cropping1d",
     "cropping2d",
     "cropping3d",
+    "center_crop",
+    # other sizes of space
     "upsampling1d",
     "upsampling2d",
     "upsampling3d",
+    "upsample",
+    "upsampling_nearest2d",
+    "upsampling_bilinear2d",
+    "resizing",
     # joining
     "add",
     "subtract",

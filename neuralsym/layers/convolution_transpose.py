@@ -76,7 +76,10 @@ def transpose_conv1d(
     bias_initializer: Init = "zeros",
     name: str | None = None,
 ) -> Symbol:
-    """The transpose of conv1d, [N, C, W] -> [N, filters, W * stride]; see transpose_conv2d."""
+    """The transpose of conv1d, [N, C, W] -> [N, filters, W * stride]; see transpose_conv2d.
+
+    Keras Conv1DTranspose; torch ConvTranspose1d; Owl transpose_conv1d; ONNX ConvTranspose.
+    """
     return _transpose_conv(
         x, 1, filters, kernel_size, strides, padding, output_padding, dilation_rate, groups,
         activation, use_bias, kernel_initializer, bias_initializer,
@@ -102,11 +105,15 @@ def transpose_conv2d(
 ) -> Symbol:
     """The transpose of conv2d: [N, C, H, W] -> [N, filters, H * stride, W * stride] for "same".
 
-    "valid" gives size * stride + max(kernel - stride, 0); explicit padding p on both sides
-    (size - 1) * stride + kernel - 2p + output_padding, as in torch. Weights: kernel
-    [C, filters / groups, kh, kw] and bias. Keras Conv2DTranspose (default "valid"), torch
-    ConvTranspose2d; ONNX ConvTranspose. BadAttribute for an output_padding that is not below the
-    stride or dilation.
+    "valid" (Keras's default) gives size * stride + max(kernel - stride, 0); explicit padding p on
+    both sides (size - 1) * stride + kernel - 2p + output_padding, as in torch, where `kernel` is
+    what a dilated one spans. output_padding: elements more at the end, 0 for explicit padding
+    unless given; with "same" it makes Keras's (size - 1) * stride + kernel % 2 + output_padding.
+    Weights: kernel [C, filters / groups, kh, kw] and bias [filters] unless use_bias is off. Raises
+    BadAttribute for an output_padding that is not below the stride or dilation and for groups that
+    do not divide, ShapeMismatch for an input of another rank or an open number of channels.
+
+    Keras Conv2DTranspose; torch ConvTranspose2d; Owl transpose_conv2d; ONNX ConvTranspose.
     """
     return _transpose_conv(
         x, 2, filters, kernel_size, strides, padding, output_padding, dilation_rate, groups,
@@ -131,7 +138,10 @@ def transpose_conv3d(
     bias_initializer: Init = "zeros",
     name: str | None = None,
 ) -> Symbol:
-    """The transpose of conv3d; see transpose_conv2d."""
+    """The transpose of conv3d, sizes times the stride for "same"; see transpose_conv2d.
+
+    Keras Conv3DTranspose; torch ConvTranspose3d; Owl transpose_conv3d; ONNX ConvTranspose.
+    """
     return _transpose_conv(
         x, 3, filters, kernel_size, strides, padding, output_padding, dilation_rate, groups,
         activation, use_bias, kernel_initializer, bias_initializer,

@@ -57,7 +57,9 @@ def depthwise_conv1d(
 ) -> Symbol:
     """Each channel convolved by itself, [N, C, W] -> [N, C * depth_multiplier, W'].
 
-    See depthwise_conv2d. Keras DepthwiseConv1D.
+    See depthwise_conv2d; padding may be "causal".
+
+    Keras DepthwiseConv1D; torch Conv1d with groups=C; ONNX Conv of group C.
     """
     y = _depthwise(
         x, 1, kernel_size, strides, padding, depth_multiplier, dilation_rate,
@@ -83,11 +85,42 @@ def depthwise_conv2d(
 ) -> Symbol:
     """Each channel convolved by itself, [N, C, H, W] -> [N, C * depth_multiplier, H', W'].
 
-    Weights: kernel [C * depth_multiplier, 1, kh, kw], bias. Keras DepthwiseConv2D, torch Conv2d
-    with groups=C; ONNX Conv with group C.
+    Settings as in conv2d. Weights: kernel [C * depth_multiplier, 1, kh, kw], the results of one
+    channel side by side, and bias [C * depth_multiplier]. Raises the errors of conv2d, and
+    BadAttribute for a depth_multiplier below 1.
+
+    Keras DepthwiseConv2D; torch Conv2d with groups=C; ONNX Conv of group C.
     """
     y = _depthwise(
         x, 2, kernel_size, strides, padding, depth_multiplier, dilation_rate,
+        kernel_initializer, "kernel", use_bias, bias_initializer,
+    )  # fmt: skip
+    return activate(y, activation)
+
+
+@layer
+def depthwise_conv3d(
+    x: Symbol,
+    kernel_size: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "same",
+    *,
+    depth_multiplier: int = 1,
+    dilation_rate: Sizes = 1,
+    activation: Activation = None,
+    use_bias: bool = True,
+    kernel_initializer: Init = "glorot_uniform",
+    bias_initializer: Init = "zeros",
+    name: str | None = None,
+) -> Symbol:
+    """Each channel convolved by itself, [N, C * depth_multiplier, D', H', W'].
+
+    See depthwise_conv2d.
+
+    torch Conv3d with groups=C; ONNX Conv of group C.
+    """
+    y = _depthwise(
+        x, 3, kernel_size, strides, padding, depth_multiplier, dilation_rate,
         kernel_initializer, "kernel", use_bias, bias_initializer,
     )  # fmt: skip
     return activate(y, activation)
@@ -138,7 +171,12 @@ def separable_conv1d(
     bias_initializer: Init = "zeros",
     name: str | None = None,
 ) -> Symbol:
-    """A depthwise convolution, then a 1-wide one over the channels. Keras SeparableConv1D."""
+    """A depthwise convolution, then a 1-wide one over the channels: [N, C, W] -> [N, filters, W'].
+
+    See separable_conv2d.
+
+    Keras SeparableConv1D; ONNX Conv of group C, then Conv.
+    """
     return _separable(
         x, 1, filters, kernel_size, strides, padding, depth_multiplier, dilation_rate, activation,
         use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
@@ -162,11 +200,43 @@ def separable_conv2d(
     bias_initializer: Init = "zeros",
     name: str | None = None,
 ) -> Symbol:
-    """A depthwise convolution, then a 1x1 one over the channels. Keras SeparableConv2D.
+    """A depthwise convolution, then a 1x1 one over the channels, [N, C, H, W] to [N, filters, H', W'].
 
-    Weights: depthwise_kernel, pointwise_kernel, bias. ONNX: two Convs.
+    Settings as in depthwise_conv2d. Weights: depthwise_kernel [C * depth_multiplier, 1, kh, kw],
+    pointwise_kernel [filters, C * depth_multiplier, 1, 1], bias [filters]. Raises its errors.
+
+    Keras SeparableConv2D; ONNX Conv of group C, then Conv.
     """
     return _separable(
         x, 2, filters, kernel_size, strides, padding, depth_multiplier, dilation_rate, activation,
+        use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
+    )  # fmt: skip
+
+
+@layer
+def separable_conv3d(
+    x: Symbol,
+    filters: int,
+    kernel_size: Sizes,
+    strides: Sizes = 1,
+    padding: Padding = "same",
+    *,
+    depth_multiplier: int = 1,
+    dilation_rate: Sizes = 1,
+    activation: Activation = None,
+    use_bias: bool = True,
+    depthwise_initializer: Init = "glorot_uniform",
+    pointwise_initializer: Init = "glorot_uniform",
+    bias_initializer: Init = "zeros",
+    name: str | None = None,
+) -> Symbol:
+    """A depthwise convolution, then a 1x1x1 one over the channels: [N, filters, D', H', W'].
+
+    See separable_conv2d.
+
+    ONNX Conv of group C, then Conv.
+    """
+    return _separable(
+        x, 3, filters, kernel_size, strides, padding, depth_multiplier, dilation_rate, activation,
         use_bias, depthwise_initializer, pointwise_initializer, bias_initializer,
     )  # fmt: skip

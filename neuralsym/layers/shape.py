@@ -1,104 +1,104 @@
-"""Layers that move values: padding, cropping, reshaping, repetition, resizing.
+"""Layers that give the same values another shape.
 
-As in Keras, the shapes in their settings leave out the batch axis, which stays as it is.
+As in Keras, the shapes in their settings leave out the batch axis, which stays as it is; `flatten`
+and `unflatten` count the axes as torch does, the batch being 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
 
 import numpy as np
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
+from neuralsym.core.types import Size
+from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer, plain_layer
-from neuralsym.layers.window import Sizes, axis_pairs, axis_sizes
-
-Pairs = int | Sequence[int] | Sequence[Sequence[int]]
-"""A number for all sides, a number for each axis, or (before, after) for each axis."""
-
-
-def _pad(x: Symbol, rank: int, padding: Any) -> Symbol:
-    require_shape(x, rank + 2)
-    pairs = axis_pairs(padding, rank, "padding")
-    if not any(map(any, pairs)):
-        return x
-    pads = [0, 0, *(p[0] for p in pairs), 0, 0, *(p[1] for p in pairs)]
-    return ops.pad(x, pads)
 
 
 @plain_layer
-def zero_padding1d(x: Symbol, padding: Pairs = 1, *, name: str | None = None) -> Symbol:
-    """Zeros around [N, C, W]: so many on both sides, or (left, right). Keras ZeroPadding1D."""
-    return _pad(x, 1, padding)
+def flatten(x: Symbol, start_dim: int = 1, end_dim: int = -1, *, name: str | None = None) -> Symbol:
+    """The axes from start_dim to end_dim as one: [N, ...] -> [N, all others] by default.
 
+    Raises BadAttribute for axes that are not there or not in order, ShapeMismatch where an open
+    size behind end_dim leaves more than one size to be worked out.
 
-@plain_layer
-def zero_padding2d(x: Symbol, padding: Pairs = 1, *, name: str | None = None) -> Symbol:
-    """Zeros around [N, C, H, W]: 1 on each side by default.
-
-    padding: a number, (vertical, horizontal), or ((top, bottom), (left, right)). Keras
-    ZeroPadding2D, torch ZeroPad2d (which lists left, right, top, bottom); ONNX Pad.
+    Keras Flatten; torch Flatten; Owl flatten; ONNX Flatten, or Reshape for other axes.
     """
-    return _pad(x, 2, padding)
-
-
-@plain_layer
-def zero_padding3d(x: Symbol, padding: Pairs = 1, *, name: str | None = None) -> Symbol:
-    """Zeros around [N, C, D, H, W]; see zero_padding2d. Keras ZeroPadding3D."""
-    return _pad(x, 3, padding)
-
-
-def _crop(x: Symbol, rank: int, cropping: Any) -> Symbol:
-    shape = require_shape(x, rank + 2)
-    pairs = axis_pairs(cropping, rank, "cropping")
-    for axis, pair in enumerate(pairs, 2):
-        size = shape[axis]
-        if isinstance(size, int) and sum(pair) >= size:
-            raise ShapeMismatch(f"cropping {pair} leaves nothing of axis {axis} of {x.type}")
-    cut = [(axis, pair) for axis, pair in enumerate(pairs, 2) if any(pair)]
-    if not cut:
-        return x
-    starts = [pair[0] for _, pair in cut]
-    ends = [-pair[1] if pair[1] else 2**62 for _, pair in cut]
-    return ops.slice(x, starts, ends, [axis for axis, _ in cut])
-
-
-@plain_layer
-def cropping1d(x: Symbol, cropping: Pairs = 1, *, name: str | None = None) -> Symbol:
-    """[N, C, W] without so many at both ends, or (left, right). Keras Cropping1D; ONNX Slice."""
-    return _crop(x, 1, cropping)
-
-
-@plain_layer
-def cropping2d(x: Symbol, cropping: Pairs = 0, *, name: str | None = None) -> Symbol:
-    """[N, C, H, W] cut at its edges; the forms of zero_padding2d. Keras Cropping2D; ONNX Slice."""
-    return _crop(x, 2, cropping)
-
-
-@plain_layer
-def cropping3d(x: Symbol, cropping: Pairs = 1, *, name: str | None = None) -> Symbol:
-    """[N, C, D, H, W] cut at its edges. Keras Cropping3D; ONNX Slice."""
-    return _crop(x, 3, cropping)
-
-
-@plain_layer
-def flatten(x: Symbol, *, name: str | None = None) -> Symbol:
-    """[N, ...] -> [N, all others]. Keras Flatten, torch Flatten(1); ONNX Flatten."""
-    if not require_shape(x):
+    shape = require_shape(x)
+    rank = len(shape)
+    if not rank:
         raise ShapeMismatch(f"flattens a batch, came {x.type}; is the batch axis missing?")
-    return ops.flatten(x, axis=1)
+    for axis in (start_dim, end_dim):
+        if not -rank <= axis < rank and not (rank == 1 and axis == 1):
+            raise BadAttribute(
+                f"start_dim={start_dim}, end_dim={end_dim}: {x.type} has no axis {axis}"
+            )
+    first, last = start_dim % rank if start_dim < rank else start_dim, end_dim % rank
+    if first == 1 and last == rank - 1:
+        return ops.flatten(x, axis=1)
+    if first > last:
+        raise BadAttribute(f"start_dim={start_dim} lies behind end_dim={end_dim} of {x.type}")
+    return x if first == last else _reshaped(x, first, last, [-1])
+
+
+def _reshaped(x: Symbol, first: int, last: int, sizes: Sequence[int]) -> Symbol:
+    """x with its axes first to last as these sizes, one of which may be -1."""
+    shape = require_shape(x)
+    inner, behind = shape[first : last + 1], shape[last + 1 :]
+    made: list[Size] = list(sizes)
+    if -1 in made and all(isinstance(n, int) for n in inner):
+        rest = int(np.prod([n for n in sizes if n != -1]))
+        made[made.index(-1)] = int(np.prod([int(n) for n in inner])) // max(rest, 1)
+    asked: list[int] = [0] * first
+    for size in (*made, *behind):
+        asked.append(size if isinstance(size, int) else -1)
+    if asked.count(-1) > 1:
+        raise ShapeMismatch(
+            f"more than one size of {x.type} would have to be worked out; give input() the sizes "
+            f"behind axis {last}"
+        )
+    return ops.reshape(x, asked)
+
+
+@layer
+def unflatten(
+    x: Symbol, dim: int, unflattened_size: Sequence[int], *, name: str | None = None
+) -> Symbol:
+    """The axis `dim` as several: [N, 6] -> [N, 2, 3] by unflatten(1, (2, 3)).
+
+    One of unflattened_size may be -1, to be worked out. Raises BadAttribute for an axis that is
+    not there and for sizes that are neither positive nor the one -1, ShapeMismatch where they do
+    not hold the elements of the axis.
+
+    torch Unflatten; ONNX Reshape.
+    """
+    shape = require_shape(x)
+    if not -len(shape) <= dim < len(shape):
+        raise BadAttribute(f"dim={dim}: {x.type} has no axis {dim}")
+    axis, sizes = dim % len(shape), [int(n) for n in unflattened_size]
+    if not sizes or any(n < 1 and n != -1 for n in sizes) or sizes.count(-1) > 1:
+        raise BadAttribute(
+            f"unflattened_size={unflattened_size!r}: positive sizes, at most one of them -1"
+        )
+    size, rest = shape[axis], int(np.prod([n for n in sizes if n != -1]))
+    if isinstance(size, int) and (size % rest if -1 in sizes else size != rest):
+        raise ShapeMismatch(
+            f"unflattened_size={tuple(sizes)} does not hold the {size} of axis {axis} of {x.type}"
+        )
+    return _reshaped(x, axis, axis, sizes)
 
 
 @layer
 def reshape(x: Symbol, target_shape: Sequence[int], *, name: str | None = None) -> Symbol:
     """[N, ...] -> [N, *target_shape]; one size may be -1, to be worked out.
 
-    Keras Reshape: the shape leaves out the batch. ONNX Reshape. ShapeMismatch where the number of
-    elements differs.
+    The batch is left out of target_shape. Raises ShapeMismatch where the number of elements
+    differs, BadAttribute for a size that is neither positive nor the one -1.
+
+    Keras Reshape; torch Unflatten; Owl reshape; ONNX Reshape.
     """
     sizes = [int(n) for n in target_shape]
     if any(n < -1 or n == 0 for n in sizes) or sizes.count(-1) > 1:
@@ -121,7 +121,9 @@ def reshape(x: Symbol, target_shape: Sequence[int], *, name: str | None = None) 
 def permute(x: Symbol, dims: Sequence[int], *, name: str | None = None) -> Symbol:
     """The axes after the batch in another order, counted from 1: permute((2, 1)) swaps two.
 
-    Keras Permute; ONNX Transpose.
+    Raises BadAttribute unless each of these axes is named once.
+
+    Keras Permute; torch Tensor.permute (which counts the batch); ONNX Transpose.
     """
     rank = len(require_shape(x))
     if sorted(dims) != list(range(1, rank)):
@@ -133,65 +135,13 @@ def permute(x: Symbol, dims: Sequence[int], *, name: str | None = None) -> Symbo
 
 @layer
 def repeat_vector(x: Symbol, n: int, *, name: str | None = None) -> Symbol:
-    """[N, features] -> [N, n, features]. Keras RepeatVector; ONNX Unsqueeze and Expand."""
+    """[N, features] -> [N, n, features], the same vector n times.
+
+    Raises ShapeMismatch for an input of another rank, BadAttribute for n below 1.
+
+    Keras RepeatVector; ONNX Unsqueeze and Expand.
+    """
     require_shape(x, 2)
     if n < 1:
         raise BadAttribute(f"n={n}: must be at least 1")
     return ops.expand(ops.unsqueeze(x, [1]), [1, n, 1])
-
-
-Interpolation = Literal["nearest", "bilinear", "bicubic"]
-
-
-def _upsample(x: Symbol, rank: int, size: Sizes, interpolation: str) -> Symbol:
-    require_shape(x, rank + 2)
-    factors = axis_sizes(size, rank, "size")
-    modes = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
-    if interpolation not in modes:
-        hint = did_you_mean(interpolation, modes)
-        raise BadAttribute(f"interpolation={interpolation!r}{hint}; known: {', '.join(modes)}")
-    scales = np.array([1.0, 1.0, *map(float, factors)], np.float32)
-    if interpolation == "nearest":
-        return ops.resize(
-            x,
-            None,
-            scales,
-            mode="nearest",
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
-    return ops.resize(
-        x,
-        None,
-        scales,
-        mode=modes[interpolation],
-        coordinate_transformation_mode="half_pixel",
-    )
-
-
-@plain_layer
-def upsampling1d(x: Symbol, size: Sizes = 2, *, name: str | None = None) -> Symbol:
-    """Each step of [N, C, W] repeated `size` times. Keras UpSampling1D; ONNX Resize."""
-    return _upsample(x, 1, size, "nearest")
-
-
-@plain_layer
-def upsampling2d(
-    x: Symbol,
-    size: Sizes = 2,
-    interpolation: Interpolation = "nearest",
-    *,
-    name: str | None = None,
-) -> Symbol:
-    """[N, C, H, W] enlarged by whole factors. Keras UpSampling2D, torch Upsample; ONNX Resize.
-
-    "nearest" repeats rows and columns; "bilinear" and "bicubic" take pixel centres (half_pixel,
-    torch's align_corners=False).
-    """
-    return _upsample(x, 2, size, interpolation)
-
-
-@plain_layer
-def upsampling3d(x: Symbol, size: Sizes = 2, *, name: str | None = None) -> Symbol:
-    """Each voxel of [N, C, D, H, W] repeated along its axes. Keras UpSampling3D; ONNX Resize."""
-    return _upsample(x, 3, size, "nearest")
