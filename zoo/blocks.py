@@ -24,6 +24,11 @@ from neuralsym.layers.window import Padding, Sizes, axis_sizes
 KAIMING = initializers.kaiming_normal(mode="fan_out")
 """torchvision's first values of the kernels of convolutions."""
 
+BRANCH_GAMMA = 0.2
+"""The first gamma of the last batch norm of a residual branch. With 1, as torchvision begins, each
+block doubles the variance where batch norm does not measure it, and an untrained ResNet-152
+answers with numbers of 1e7."""
+
 
 def half(kernel_size: Sizes, dilation_rate: Sizes = 1) -> tuple[int, int]:
     """torch's usual padding: half of the kernel on each side, so that stride 1 keeps the size."""

@@ -196,7 +196,8 @@ def _enter(
     )
 
 
-@_enter("inception_v3", "torchvision", "77.294 / 93.45", Preprocessing("torch", 342, (299, 299)))
+# torchvision scales as "torch" does; its trained network then takes that back, to -1..1.
+@_enter("inception_v3", "torchvision", "77.294 / 93.45", Preprocessing("tf", 342, (299, 299)))
 def inception_v3(**options: Unpack[Options]) -> Network:
     """InceptionV3 as torchvision has it, without the auxiliary head."""
     return inception("inception_v3", TORCHVISION, options)
