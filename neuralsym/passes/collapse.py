@@ -1,4 +1,4 @@
-"""Chains of the same kind made one: casts, bounds, slices, concatenations, and what only widens.
+"""Chains of the same kind made one: casts, bounds, slices, and what only widens.
 
 Every rule gives the same bits as the chain does, NaN and empty sizes included.
 """
@@ -13,12 +13,9 @@ import numpy as np
 
 from neuralsym import ops
 from neuralsym.core.broadcast import broadcast_shapes
-from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import is_stored, stored
 from neuralsym.core.registry import apply, call
-from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import Node, Symbol
-from neuralsym.core.traverse import renewed
 from neuralsym.core.types import Shape
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
@@ -26,8 +23,6 @@ from neuralsym.passes.numbers import number_of
 from neuralsym.rewrite.pattern import P
 from neuralsym.rewrite.rule import Result, Rule, reject, rule
 
-MOST_JOINED = 64
-"""A concatenation takes up others as long as it has no more inputs: long chains stay linear."""
 _END = np.iinfo(np.int64).max
 
 
@@ -253,52 +248,6 @@ _DROP_EXPAND = tuple(
         P.Where(_ANY, _ANY, _EXPANDED),
     )
 )
-
-
-def flatten_concats(graph: Graph) -> Graph:
-    """concat(concat(x, y), z) = concat(x, y, z) along the same axis, for inner ones used once."""
-    graph = graph.map_bodies(flatten_concats)
-    if not any(_is_concat(node) for node in graph.nodes):
-        return graph
-    results = {*graph.outputs, *graph.updates.values()}
-    new: dict[Symbol, Symbol] = {}
-    for node in graph.nodes:
-        made = renewed(node, new)
-        if _is_concat(node):
-            parts = _flat(node, made, graph, results)
-            if len(parts) > len(made.inputs):
-                token = CURRENT.set(node.scope)
-                try:
-                    made = apply(made.op, parts, made.attrs, where=node.where)[0].node
-                finally:
-                    CURRENT.reset(token)
-        if made is not node:
-            new.update(zip(node.outputs, made.outputs, strict=True))
-    return graph.rewired(new)
-
-
-def _flat(node: Node, made: Node, graph: Graph, results: set[Symbol]) -> list[Symbol]:
-    """What a concatenation joins, with inner ones that nothing else uses taken apart."""
-    parts: list[Symbol] = []
-    for old, symbol in zip(node.inputs, made.inputs, strict=True):
-        assert old is not None and symbol is not None
-        alone = old not in results and len(graph.users[old]) == 1 and node.inputs.count(old) == 1
-        inner = symbol.node
-        alike = _is_concat(inner) and _axis(inner) == _axis(made) is not None
-        if alone and alike and len(inner.inputs) + len(made.inputs) <= MOST_JOINED:
-            parts += [s for s in inner.inputs if s is not None]
-        else:
-            parts.append(symbol)
-    return parts
-
-
-def _is_concat(node: Node) -> bool:
-    return node.op_type == "Concat" and not node.op.domain
-
-
-def _axis(node: Node) -> int | None:
-    rank = node.outputs[0].rank
-    return node.attr("axis") % rank if rank else None
 
 
 def _unexpanded(symbol: Symbol) -> Symbol:

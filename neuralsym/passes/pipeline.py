@@ -17,7 +17,8 @@ from neuralsym.passes.batch_norm import fold_batch_norm
 from neuralsym.passes.bodies import drop_body_results, inline_branches
 from neuralsym.passes.canonical import CANONICAL
 from neuralsym.passes.captures import own_weights, settle_captures
-from neuralsym.passes.collapse import COLLAPSE, flatten_concats
+from neuralsym.passes.collapse import COLLAPSE
+from neuralsym.passes.concats import flatten_concats, nest_prefixes
 from neuralsym.passes.constant import fold_constants
 from neuralsym.passes.cse import share_common
 from neuralsym.passes.dead import drop_dead
@@ -80,6 +81,7 @@ SIMPLIFY = (
     _plain("captures", settle_captures),
 )
 FUSE = (
+    _plain("prefixes", nest_prefixes),
     _rules("phases", PHASES),
     _plain("epilogue", fuse_epilogues),
     _plain("operands", fold_operands),

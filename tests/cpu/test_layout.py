@@ -177,3 +177,18 @@ def test_concats_may_nest(library):
     _, instance = check(Graph({"y": blocky(y)}), library, x=a)
     part = np.concatenate([2 * a, 4 * a], axis=1)
     np.testing.assert_array_equal(instance["y"], 2 * np.concatenate([part, 2 * part], axis=1))
+
+
+def test_a_dense_block_shares_one_buffer(library):
+    x = variable("x", ("N", 4, "H", "W"))
+    parts = [blocky(x)]
+    for _ in range(3):
+        parts.append(blocky(ops.concat(parts, axis=1) if len(parts) > 1 else parts[0]))
+    y = blocky(ops.concat(parts, axis=1))
+    a = picture(4)
+    cell, instance = check(Graph({"y": y}), library, x=a)
+    expected = [2 * a]
+    for _ in range(3):
+        expected.append(2 * np.concatenate(expected, axis=1))
+    np.testing.assert_array_equal(instance["y"], 2 * np.concatenate(expected, axis=1))
+    assert len(reorders(cell)) == 2  # into blocks and out of them: the parts lie in their places

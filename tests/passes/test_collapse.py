@@ -15,7 +15,8 @@ from neuralsym import ops
 from neuralsym.core.graph import Graph
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import NeuralsymError
-from neuralsym.passes.collapse import COLLAPSE, MOST_JOINED, flatten_concats
+from neuralsym.passes.collapse import COLLAPSE
+from neuralsym.passes.concats import MOST_JOINED, flatten_concats, nest_prefixes
 from neuralsym.passes.identity import DROP_IDENTITIES
 from neuralsym.passes.pipeline import optimise
 from neuralsym.rewrite.driver import rewrite
@@ -111,6 +112,18 @@ def test_a_long_chain_of_concatenations_stays_linear() -> None:
     made = flatten_concats(Graph(y))
     widths = [len(n.inputs) for n in made.find("Concat")]
     assert max(widths) <= MOST_JOINED and len(widths) < 2 * 1000 / (MOST_JOINED / 2)
+
+
+def test_concatenations_that_begin_alike_are_nested(rng: np.random.Generator) -> None:
+    graph = case(
+        "a = Concat(x, z; axis=2)\nc = Concat(x, z, x; axis=2)\nd = Concat(x, z, x, z; axis=-1)\n"
+        "y = Concat(a, c, d; axis=2)",
+        rng,
+    )
+    made = nest_prefixes(graph)
+    assert [len(n.inputs) for n in made.find("Concat")] == [2, 2, 2, 3]
+    assert_same(graph, made, rng)
+    assert nest_prefixes(made) is made
 
 
 SPECIAL = [math.nan, math.inf, -math.inf, -0.0, 0.0, 0.5, -0.5, 2.0, -2.0, 7.0]
