@@ -18,6 +18,7 @@ from neuralsym.cpu.compiler import compile_graph
 from neuralsym.cpu.kernels.host import HostKernel
 from neuralsym.cpu.library import Form, Kernel, Library, Take
 from neuralsym.cpu.options import Options
+from neuralsym.passes.concats import nest_prefixes
 
 ONE = Options(threads=1)
 BLOCK, HALO = 4, ((1, 2), (2, 1))
@@ -186,7 +187,7 @@ def test_a_dense_block_shares_one_buffer(library):
         parts.append(blocky(ops.concat(parts, axis=1) if len(parts) > 1 else parts[0]))
     y = blocky(ops.concat(parts, axis=1))
     a = picture(4)
-    cell, instance = check(Graph({"y": y}), library, x=a)
+    cell, instance = check(nest_prefixes(Graph({"y": y})), library, x=a)
     expected = [2 * a]
     for _ in range(3):
         expected.append(2 * np.concatenate(expected, axis=1))
