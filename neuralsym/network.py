@@ -269,7 +269,7 @@ class Network:
         machine code of the kernels is stored in any case.
         """
         from neuralsym.core.dim import Dim
-        from neuralsym.cpu.image import image_of
+        from neuralsym.cpu.imaging import image_of
         from neuralsym.cpu.program import Sizes
         from neuralsym.cpu.warm import store_image
         from neuralsym.engines import onnx

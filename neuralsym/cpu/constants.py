@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.program import Buffer
+if TYPE_CHECKING:
+    from neuralsym.cpu.program import Buffer
 
 ALIGNMENT = 64
 SMALL = 4096

@@ -16,9 +16,10 @@ the faster way.
 from __future__ import annotations
 
 from neuralsym.cpu.emit import Code
-from neuralsym.cpu.interpreter import SERIAL, add_time, clock, now, row_at, stop_at_failure
+from neuralsym.cpu.interpreter import add_time, clock, now, row_at, stop_at_failure
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.rows import SERIAL
 from neuralsym.cpu.waiting import LINUX, fetch, move, processor, sleeping
 from neuralsym.cpu.worth import SETTLED, pauses, remember, runs_alone, tries_alone, weigh
 

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from neuralsym.cpu.crew import rouse_code, run_team_code, serve_code
-from neuralsym.cpu.emit import compile_all
-from neuralsym.cpu.interpreter import ROW_WORDS, SERIAL, bound_code, driver_code, pack_failure
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.rows import aligned_words
 from neuralsym.cpu.store import Store
 
-__all__ = [
-    "ROW_WORDS",
-    "SERIAL",
-    "address_of",
-    "Driver",
-    "Failure",
-    "HostStep",
-    "aligned_words",
-    "host_callback",
-    "make_table",
-    "pack_failure",
-    "take_exception",
-    "unpack_failure",
-]
+if TYPE_CHECKING:
+    from neuralsym.cpu.emit import Code
 
 _POINTER, _LONG, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 Kernel = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _INT, _INT)
@@ -48,27 +31,30 @@ class TeamCalls(NamedTuple):
     rouse: Any
 
 
-class Failure(NamedTuple):
-    """The first row of a run that failed, and the status of its kernel."""
+def driver_codes(target: Target, workers: int) -> dict[str, Code]:
+    """The code that runs on so many threads need, by its symbol."""
+    # Imported late: a process that runs a stored program has these parts in it.
+    if workers > 1:
+        from neuralsym.cpu.crew import rouse_code, run_team_code, serve_code
 
-    row: int
-    status: int
+        codes = [run_team_code(target), serve_code(target), rouse_code(target)]
+    else:
+        from neuralsym.cpu.interpreter import bound_code, driver_code
 
-
-def unpack_failure(value: int) -> Failure | None:
-    """The failure that a run returned, or None for 0, its success; see `pack_failure`."""
-    return Failure((value & 0xFFFFFFFF) - 1, value >> 32) if value else None
+        codes = [driver_code(), bound_code()]
+    return {code.symbol: code for code in codes}
 
 
 @dataclass(frozen=True)
 class Driver:
     """The interpreter of one target; its parts are compiled or loaded when first used.
 
-    All addresses are integers. Running releases the GIL.
+    All addresses are integers. Running releases the GIL. `made` are parts that are in memory.
     """
 
     target: Target
     store: Store
+    made: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def run(self, frame: int, table: int, count: int, *, first: int = 0, times: int = 0) -> int:
         """Run `count` rows from `first` in this thread; 0 or what `unpack_failure` explains.
@@ -90,18 +76,18 @@ class Driver:
 
     @cached_property
     def plain(self) -> Any:
-        (address,) = compile_all([driver_code()], self.target, self.store).values()
-        return _Run(address)
+        return _Run(self._parts(1)["run"])
 
     @cached_property
     def timed(self) -> Any:
-        (address,) = compile_all([driver_code(True)], self.target, self.store).values()
-        return _RunProfiled(address)
+        from neuralsym.cpu.emit import compile_one
+        from neuralsym.cpu.interpreter import driver_code
+
+        return _RunProfiled(compile_one(driver_code(True), self.target, self.store))
 
     @cached_property
     def _bound(self) -> Any:
-        (address,) = compile_all([bound_code()], self.target, self.store).values()
-        return ctypes.CFUNCTYPE(_LONG, _POINTER)(address)
+        return ctypes.CFUNCTYPE(_LONG, _POINTER)(self._parts(1)["bound"])
 
     def prepare(self, workers: int) -> None:
         """Compile or load what runs on so many threads need, so that the first does not wait."""
@@ -112,22 +98,20 @@ class Driver:
 
     @cached_property
     def team_calls(self) -> TeamCalls:
-        codes = (run_team_code(self.target), serve_code(self.target), rouse_code(self.target))
-        made = compile_all(codes, self.target, self.store)
-        run, serve, rouse = (made[code.key(self.target)] for code in codes)
-        return TeamCalls(_RunTeam(run), _Serve(serve), _Serve(rouse))
+        parts = self._parts(2)
+        return TeamCalls(
+            _RunTeam(parts["run_team"]), _Serve(parts["serve"]), _Serve(parts["rouse"])
+        )
 
+    def _parts(self, workers: int) -> Mapping[str, int]:
+        """The addresses of what runs on so many threads need."""
+        if ("run_team" if workers > 1 else "bound") in self.made:
+            return self.made
+        from neuralsym.cpu.emit import compile_all
 
-def make_table(rows: int) -> NDArray[np.int64]:
-    """An empty table of so many rows, aligned to cache lines."""
-    return aligned_words(rows * ROW_WORDS).reshape(rows, ROW_WORDS)
-
-
-def aligned_words(count: int, alignment: int = 64) -> NDArray[np.int64]:
-    """`count` zero int64 words at an address that is a multiple of `alignment`."""
-    room = np.zeros(8 * count + alignment, np.uint8)
-    start = -room.ctypes.data % alignment
-    return room[start : start + 8 * count].view(np.int64)
+        codes = driver_codes(self.target, workers)
+        made = compile_all(list(codes.values()), self.target, self.store)
+        return {symbol: made[code.key(self.target)] for symbol, code in codes.items()}
 
 
 class HostStep(NamedTuple):

@@ -1,9 +1,10 @@
-"""Compiled programs on disk: what `warmup` stores, and what a later process maps and runs.
+"""Compiled programs on disk: what `warmup` stores (`imaging`), and what a later process runs.
 
-An image holds one plan of a program, its descriptor words, its packed constants and the names of
-its kernels' objects. Running it needs neither the model file's reader nor the compiler.
+An image holds one plan of a program, its descriptor words, its packed constants and its code:
+linked where that can be, and the names of its kernels' objects. Running it needs neither the model
+file's reader nor the compiler, and where the code is linked not even LLVM.
 
-    JSON: sizes, inputs, outputs, kernels      constants      words      table      arrays
+    JSON: sizes, inputs, outputs, kernels      constants   words   table   arrays   code
 """
 
 from __future__ import annotations
@@ -16,20 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.constants import ALIGNMENT, aligned_bytes
-from neuralsym.cpu.driver import Driver, aligned_words, make_table, unpack_failure
-from neuralsym.cpu.emit import Code
-from neuralsym.cpu.loader import loaded
+from neuralsym.cpu.driver import Driver
+from neuralsym.cpu.loader import loaded, placed
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.plan import Plan
-from neuralsym.cpu.program import Buffer, owner
-from neuralsym.cpu.runtime import Cell
+from neuralsym.cpu.rows import aligned_words, make_table, unpack_failure
 from neuralsym.cpu.store import HEADER, Store
-from neuralsym.cpu.threads import shared_team
 from neuralsym.errors import ExecutionError
 
 Array = NDArray[Any]
 
-SECTIONS = ("constants", "words", "table", "arrays")
+SECTIONS = ("constants", "words", "table", "arrays", "code")
 
 
 class Place(NamedTuple):
@@ -39,75 +36,6 @@ class Place(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     offset: int
-
-
-def image_of(cell: Cell, plan: Plan) -> bytes | None:
-    """The image of a cell's plan; None for a program that needs more than its table.
-
-    That is one in several segments, with host steps, variables, defaults or Python objects.
-    """
-    program = cell.program
-    ports = [*program.inputs.values(), *program.outputs.values()]
-    if len(program.segments) > 1 or plan.has_host or program.updates:
-        return None
-    if any(b.constant is not None or not b.is_tensor for b in ports):
-        return None
-    if any(owner(b) not in plan.places or b.layout.block for b in ports):
-        return None
-    blob, words = _constants(cell, plan)
-    words[plan.table_uses] -= plan.tables.ctypes.data
-    codes = [code for code in dict.fromkeys(plan.codes) if isinstance(code, Code)]
-    numbers = {code: i for i, code in enumerate(codes)}
-    table = plan.rows.copy()
-    table[:, 0] = [numbers[code] for code in plan.codes if isinstance(code, Code)]
-    parts: list[Array] = [blob, words, table, plan.tables]  # as SECTIONS
-    head = {
-        "name": program.name,
-        "workers": cell.workers,
-        "nbytes": plan.nbytes,
-        "inputs": [_place(n, b, plan) for n, b in program.inputs.items()],
-        "outputs": [_place(n, b, plan) for n, b in program.outputs.items()],
-        "kernels": [(code.key(cell.target), code.symbol) for code in codes],
-        "rows": [step.describe() for step in plan.row_steps],
-        "block": plan.relocations.get(0, np.zeros(0, np.int64)).tolist(),
-        "constants": [position for position, _ in plan.constant_uses],
-        "arrays": plan.table_uses.tolist(),
-        "bytes": [part.nbytes for part in parts],
-    }
-    return _joined(json.dumps(head).encode(), [part.tobytes() for part in parts])
-
-
-def _constants(cell: Cell, plan: Plan) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The constants end to end, and the words with places among them for addresses."""
-    words = plan.words.copy()
-    starts: dict[Buffer, int] = {}
-    parts: list[bytes] = []
-    length = 0
-    for position, buffer in plan.constant_uses:
-        if buffer not in starts:
-            data = np.ascontiguousarray(buffer.value).tobytes()
-            starts[buffer] = length
-            parts.append(data + bytes(-len(data) % ALIGNMENT))
-            length += len(parts[-1])
-        words[position] += starts[buffer] - cell.constant_address(buffer)
-    return np.frombuffer(b"".join(parts), np.uint8), words
-
-
-def _place(name: str, buffer: Buffer, plan: Plan) -> Place:
-    offset = plan.places[owner(buffer)] + plan.sizes.offset(buffer)
-    return Place(name, str(buffer.dtype), plan.sizes.shape(buffer), offset)
-
-
-def _joined(head: bytes, parts: list[bytes]) -> bytes:
-    """The parts one behind the other, each aligned in the file that the store writes."""
-    made = [len(head).to_bytes(8, "little"), head]
-    length = HEADER + 8 + len(head)
-    for part in parts:
-        made.append(bytes(-length % ALIGNMENT))
-        length += len(made[-1])
-        made.append(part)
-        length += len(part)
-    return b"".join(made)
 
 
 class Image:
@@ -124,7 +52,6 @@ class Image:
         self._rows: list[str] = head["rows"]
         self._nbytes: int = head["nbytes"]
         self._block = np.array(head["block"], np.int64)
-        self._driver = Driver(target, store)
         sections: dict[str, memoryview] = {}
         at = 8 + length
         for name, size in zip(SECTIONS, head["bytes"], strict=True):
@@ -137,11 +64,12 @@ class Image:
         self._words = np.frombuffer(sections["words"], np.int64).copy()
         self._words[head["constants"]] += self._constants.ctypes.data
         self._words[head["arrays"]] += self._arrays.ctypes.data
-        addresses = [_kernel(key, symbol, store) for key, symbol in head["kernels"]]
+        kernels, parts = _code(head, sections["code"], store)
+        self._driver = Driver(target, store, parts)
         table = np.frombuffer(sections["table"], np.int64).reshape(len(self._rows), -1)
         self._table = make_table(len(table))
         self._table[:] = table
-        self._table[:, 0] = np.array([*addresses, 0], np.int64)[table[:, 0]]
+        self._table[:, 0] = np.array([*kernels, 0], np.int64)[table[:, 0]]
         self._free: list[_Run] = []
 
     def run(self, feed: Mapping[str, Any]) -> dict[str, Array] | None:
@@ -179,6 +107,8 @@ class Image:
         if self.workers == 1:
             call = self._driver.bind(frame, first, count)
         else:
+            from neuralsym.cpu.threads import shared_team
+
             call = shared_team(self.workers, self._driver).bind(frame, first, count)
         feeds = [(p.name, *_seen(block, p)) for p in self.inputs]
         results = [(p.name, _seen(block, p)[0]) for p in self.outputs]
@@ -205,6 +135,19 @@ def _seen(block: Array, place: Place) -> tuple[Array, np.dtype[Any], tuple[int, 
 def _place_of(parts: list[Any]) -> Place:
     name, dtype, shape, offset = parts
     return Place(name, dtype, tuple(shape), offset)
+
+
+def _code(
+    head: Mapping[str, Any], code: memoryview, store: Store
+) -> tuple[list[int], dict[str, int]]:
+    """The addresses of the kernels, and of the driver's parts where the code is linked."""
+    linked = head["linked"]
+    start = linked and placed(linked["key"], code, linked["inner"], linked["outer"])
+    if not start:
+        return [_kernel(key, symbol, store) for key, symbol in head["kernels"]], {}
+    entries = [start + entry for entry in linked["entries"]]
+    count = len(head["kernels"])
+    return entries[:count], dict(zip(linked["parts"], entries[count:], strict=True))
 
 
 def _kernel(key: str, symbol: str, store: Store) -> int:

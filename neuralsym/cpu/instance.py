@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.constants import aligned_bytes
-from neuralsym.cpu.driver import aligned_words, make_table, take_exception, unpack_failure
+from neuralsym.cpu.driver import take_exception
 from neuralsym.cpu.feeds import as_fed, bind_sizes, tensor_inputs
 from neuralsym.cpu.kernels.host import HostKernel, enter, leave
 from neuralsym.cpu.plan import Plan
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step, owner
+from neuralsym.cpu.rows import aligned_words, make_table, unpack_failure
 from neuralsym.errors import ExecutionError, InputError, at_line, did_you_mean
 
 if TYPE_CHECKING:

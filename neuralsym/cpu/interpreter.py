@@ -13,23 +13,13 @@ import sys
 
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.ir import Function, Module
-
-ROW_WORDS = 4
-"""Words of a row: kernel address, descriptor address, flags, a team's memory of the row."""
-
-SERIAL = 1
-"""Flag of a row that the caller's thread runs alone, as `worker 0 of 1`."""
+from neuralsym.cpu.rows import ROW_WORDS
 
 RUN_PARAMETERS = (("frame", "ptr"), ("table", "ptr"), ("first", "i64"), ("count", "i64"))
-"""`int64 run(...)`: rows first to first + count - 1; 0, or what `unpack_failure` explains."""
+"""`int64 run(...)`: rows first to first + count - 1; 0, or what `rows.unpack_failure` explains."""
 
 BOUND_WORDS = ("run", "frame", "table", "count")
 """What a bound run is told."""
-
-
-def pack_failure(row: int, status: int) -> int:
-    """What a run returns when `row` fails with `status`: status in the high half, row + 1 below."""
-    return (status << 32) | (row + 1)
 
 
 def driver_code(profile: bool = False) -> Code:

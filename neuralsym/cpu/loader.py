@@ -1,7 +1,8 @@
-"""Objects in memory: what has been loaded, under which key, and at which address.
+"""Code in memory: what has been loaded, under which key, and at which address.
 
 Objects are linked by LLVM's ORC, which reports a missing symbol where its predecessor ended the
-process. Nothing is ever unloaded: another thread may be inside.
+process; blocks that `elf` has linked are put in place without LLVM. Nothing is ever unloaded:
+another thread may be inside.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ import atexit
 import contextlib
 import ctypes
 import itertools
+import mmap
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, overload
+
+import numpy as np
 
 from neuralsym.cpu.machine import binding
 
 _lock = threading.RLock()
 _addresses: dict[str, int] = {}
+_pages: dict[str, Any] = {}
+"""What keeps the memory of blocks."""
 _numbers = itertools.count()
 
 
@@ -58,9 +65,54 @@ def loaded(key: str, symbol: str = "", data: bytes = b"") -> int | None:
         return address
 
 
+def placed(
+    key: str, code: bytes | memoryview, inner: Sequence[int], outer: Sequence[tuple[int, str]]
+) -> int | None:
+    """The address of a block of code, put in place if `key` is not in memory yet.
+
+    inner, outer: its slots, as in `elf.Linked`. The pages are written before they are made
+    executable, and never after. None where that is refused, or a function is not to be found.
+    """
+    with _lock:
+        if key in _addresses:
+            return _addresses[key]
+        if not code or not hasattr(mmap, "MAP_PRIVATE"):
+            return None
+        found = [there for _, name in outer if (there := _outside(name)) is not None]
+        if len(found) < len(outer):
+            return None
+        try:
+            pages = mmap.mmap(-1, len(code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError:
+            return None
+        room = np.frombuffer(pages, np.uint8)  # which keeps the pages from being closed
+        address = int(room.ctypes.data)
+        room[:] = np.frombuffer(code, np.uint8)
+        for at in inner:
+            room[at : at + 8].view(np.int64)[0] += address
+        for (at, _), there in zip(outer, found, strict=True):
+            room[at : at + 8].view(np.int64)[0] = there
+        protect = getattr(_libraries()[0], "mprotect", None)
+        length = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
+        arguments = (ctypes.c_void_p(address), ctypes.c_size_t(length))
+        if protect is None or protect(*arguments, mmap.PROT_READ | mmap.PROT_EXEC):
+            return None
+        _pages[key] = room
+        _addresses[key] = address
+        return address
+
+
 def resolvable(name: str) -> bool:
     """Whether the process, without help of numba's, has a function `name`."""
-    return any(hasattr(library, name) for library in _libraries())
+    return _outside(name) is not None
+
+
+def _outside(name: str) -> int | None:
+    """The address of a function of the process's libraries."""
+    for library in _libraries():
+        if hasattr(library, name):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    return None
 
 
 @lru_cache(maxsize=1)

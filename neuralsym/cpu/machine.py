@@ -7,9 +7,13 @@ what another machine would run can be tested here.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import os
 import threading
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from neuralsym.cpu.options import ISAS, Isa
@@ -37,6 +41,9 @@ ELEMENT_BYTES = {
     **dict.fromkeys(("float64", "int64", "uint64", "complex64", "double", "i64", "ptr"), 8),
     "complex128": 16,
 }
+
+# What of Linux's description of a processor tells which instructions it has.
+IDENTITY = ("vendor_id", "cpu family", "model", "model name", "stepping", "microcode", "flags")
 
 _initialized = threading.Lock()
 
@@ -112,6 +119,34 @@ def vector_bytes(isa: Isa | None = None) -> int:
 def host_triple() -> str:
     """LLVM's name of the platform that this process runs on."""
     return str(binding().get_process_triple())
+
+
+def host_identity(info: Path = Path("/proc/cpuinfo")) -> str | None:
+    """What tells this processor from others, found without LLVM; None where nothing does.
+
+    Processors of one identity have the same `Target`. It changes with the system's kernel and with
+    llvmlite, which may know the processor better than before.
+    """
+    try:
+        with info.open(encoding="utf-8") as file:
+            lines = [line.rstrip("\n").partition(":") for line in takewhile(str.strip, file)]
+    except (OSError, UnicodeDecodeError):
+        return None
+    told = {name.strip(): value.strip() for name, _, value in lines}
+    if "flags" not in told or not hasattr(os, "uname"):
+        return None
+    system = os.uname()
+    known = (system.sysname, system.release, system.machine, llvm_version())
+    return repr((*known, *(told.get(name) for name in IDENTITY)))
+
+
+@lru_cache(maxsize=1)
+def llvm_version() -> str:
+    """What tells the version of llvmlite, found without importing it."""
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return ""
+    return (Path(spec.origin).parent / "_version.py").read_text(encoding="utf-8")
 
 
 def host_isas() -> tuple[Isa, ...]:

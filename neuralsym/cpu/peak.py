@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neuralsym.cpu.driver import Kernel, aligned_words
+from neuralsym.cpu.driver import Kernel
 from neuralsym.cpu.emit import Code, compile_all
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.rows import aligned_words
 from neuralsym.cpu.store import Store
 
 ELEMENT = "float32"

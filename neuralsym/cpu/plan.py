@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.agreement import check_sizes
-from neuralsym.cpu.driver import ROW_WORDS, SERIAL, aligned_words
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.host import HostKernel
 from neuralsym.cpu.place import Piece, place
@@ -30,6 +29,7 @@ from neuralsym.cpu.program import (
     Step,
     owner,
 )
+from neuralsym.cpu.rows import ROW_WORDS, SERIAL, aligned_words
 from neuralsym.errors import ExecutionError
 
 FOREVER = 2**31

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.driver import make_table
 from neuralsym.cpu.instance import Instance
 from neuralsym.cpu.program import Sizes, Step
+from neuralsym.cpu.rows import make_table
 from neuralsym.errors import BadAttribute, ExecutionError, ShapeMismatch
 
 

@@ -37,8 +37,9 @@ from neuralsym.cpu.crew import (
     berth_words,
     team_words,
 )
-from neuralsym.cpu.driver import Driver, aligned_words
+from neuralsym.cpu.driver import Driver
 from neuralsym.cpu.quota import default_threads
+from neuralsym.cpu.rows import aligned_words
 from neuralsym.errors import BadAttribute
 
 log = logging.getLogger("neuralsym")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from neuralsym.cpu.emit import ABI_VERSION
 from neuralsym.cpu.image import Image
+from neuralsym.cpu.machine import Target, host_identity, llvm_version
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.quota import default_threads
 from neuralsym.cpu.store import Store
 
 log = logging.getLogger("neuralsym")
 
-FORMAT = 1
+FORMAT = 2
 KIND = "plan"
 
 
@@ -32,9 +34,7 @@ def find_image(path: Path, options: Options) -> tuple[Image, str] | None:
         digest = digest_of(path, store)
     except OSError:
         return None  # whoever reads the file says what is wrong
-    from neuralsym.cpu.machine import Target
-
-    target = Target.of(options.isa)
+    target = _known_target(options, store)
     data = store.map(_key(digest, options, target.key), KIND)
     if data is None:
         return None
@@ -47,10 +47,12 @@ def find_image(path: Path, options: Options) -> tuple[Image, str] | None:
 
 def store_image(path: Path, options: Options, image: bytes) -> bool:
     """Keep an image for a model file; whether that worked."""
-    from neuralsym.cpu.machine import Target
-
     store = Store.of(options.cache_dir)
-    key = _key(digest_of(path, store), options, Target.of(options.isa).key)
+    target = Target.of(options.isa)
+    key = _key(digest_of(path, store), options, target.key)
+    told = _target_key(options)
+    if told is not None:
+        store.put(told, json.dumps(asdict(target)).encode(), KIND)
     return store.put(key, image, KIND) and store.put(_size_key(path.stat().st_size), b"", KIND)
 
 
@@ -61,14 +63,31 @@ def digest_of(path: Path, store: Store) -> str:
         return store.digest(told, lambda: hashlib.file_digest(file, "sha256"))
 
 
+def _known_target(options: Options, store: Store) -> Target:
+    """`Target.of(options.isa)`; what the store knows of this processor spares loading LLVM."""
+    key = _target_key(options)
+    told = None if key is None else store.get(key, KIND)
+    if told is None:
+        return Target.of(options.isa)
+    return Target(**json.loads(told))
+
+
+def _target_key(options: Options) -> str | None:
+    identity = host_identity()
+    if identity is None:
+        return None
+    how = repr((identity, options.isa, FORMAT, _sources()))
+    return "host" + hashlib.sha256(how.encode()).hexdigest()
+
+
 def _size_key(size: int) -> str:
     return f"size{size:x}"
 
 
 def _key(digest: str, options: Options, target: str) -> str:
     workers = options.threads or default_threads()
-    how = (workers, options.winograd, options.fast_math, target, FORMAT, ABI_VERSION, _sources())
-    return hashlib.sha256(repr((digest, *how)).encode()).hexdigest()
+    how = (workers, options.winograd, options.fast_math, target, FORMAT, llvm_version())
+    return hashlib.sha256(repr((digest, *how, _sources())).encode()).hexdigest()
 
 
 @cache

@@ -11,21 +11,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from neuralsym.cpu.crew import rouse_code, run_team_code, serve_code
-from neuralsym.cpu.driver import (
-    SERIAL,
-    Driver,
-    Failure,
-    aligned_words,
-    host_callback,
-    make_table,
-    pack_failure,
-    take_exception,
-    unpack_failure,
-)
+from neuralsym.cpu.driver import Driver, host_callback, take_exception
 from neuralsym.cpu.emit import Code, array_kernel, compile_one
 from neuralsym.cpu.interpreter import driver_code
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.rows import (
+    SERIAL,
+    Failure,
+    aligned_words,
+    make_table,
+    pack_failure,
+    unpack_failure,
+)
 from neuralsym.cpu.store import Store
 
 

@@ -18,18 +18,10 @@ import pytest
 from numpy.typing import NDArray
 
 from neuralsym.cpu.crew import MEMBERS
-from neuralsym.cpu.driver import (
-    SERIAL,
-    Driver,
-    Failure,
-    aligned_words,
-    host_callback,
-    make_table,
-    take_exception,
-    unpack_failure,
-)
+from neuralsym.cpu.driver import Driver, host_callback, take_exception
 from neuralsym.cpu.emit import Code, array_kernel, compile_one
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.rows import SERIAL, Failure, aligned_words, make_table, unpack_failure
 from neuralsym.cpu.store import Store
 from neuralsym.cpu.threads import Team, shared_team
 from neuralsym.errors import BadAttribute
