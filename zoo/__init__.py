@@ -6,6 +6,17 @@ The bare name is torchvision's architecture, NAME_keras is Keras's. Weights are 
 `seed`. The input is called `input`; the output `logits`, `probs` or `features`.
 """
 
+from neuralsym.zoo.convnext import (
+    convnext_base,
+    convnext_base_keras,
+    convnext_large,
+    convnext_large_keras,
+    convnext_small,
+    convnext_small_keras,
+    convnext_tiny,
+    convnext_tiny_keras,
+    convnext_xlarge_keras,
+)
 from neuralsym.zoo.densenet import (
     densenet121,
     densenet121_keras,
@@ -51,6 +62,9 @@ from neuralsym.zoo.googlenet import (
 from neuralsym.zoo.inception_v3 import (
     inception_v3,
     inception_v3_keras,
+)
+from neuralsym.zoo.maxvit import (
+    maxvit_t,
 )
 from neuralsym.zoo.mnasnet import (
     mnasnet0_5,
@@ -135,12 +149,36 @@ from neuralsym.zoo.squeezenet import (
     squeezenet1_0,
     squeezenet1_1,
 )
+from neuralsym.zoo.swin import (
+    swin_b,
+    swin_s,
+    swin_t,
+    swin_v2_b,
+    swin_v2_s,
+    swin_v2_t,
+)
+from neuralsym.zoo.vit import (
+    vit_b_16,
+    vit_b_32,
+    vit_h_14,
+    vit_l_16,
+    vit_l_32,
+)
 
 __all__ = [
     "Info",
     "Options",
     "Prediction",
     "Preprocessing",
+    "convnext_base",
+    "convnext_base_keras",
+    "convnext_large",
+    "convnext_large_keras",
+    "convnext_small",
+    "convnext_small_keras",
+    "convnext_tiny",
+    "convnext_tiny_keras",
+    "convnext_xlarge_keras",
     "create",
     "decode",
     "densenet121",
@@ -180,6 +218,7 @@ __all__ = [
     "inception_v3",
     "inception_v3_keras",
     "info",
+    "maxvit_t",
     "mnasnet0_5",
     "mnasnet0_75",
     "mnasnet1_0",
@@ -232,6 +271,17 @@ __all__ = [
     "shufflenet_v2_x2_0",
     "squeezenet1_0",
     "squeezenet1_1",
+    "swin_b",
+    "swin_s",
+    "swin_t",
+    "swin_v2_b",
+    "swin_v2_s",
+    "swin_v2_t",
+    "vit_b_16",
+    "vit_b_32",
+    "vit_h_14",
+    "vit_l_16",
+    "vit_l_32",
     "wide_resnet101_2",
     "wide_resnet50_2",
 ]

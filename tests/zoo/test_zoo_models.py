@@ -101,6 +101,27 @@ PARAMETERS = {
     "mobilenet_v3_large_keras": (5_483_032, 24_400),
     "mobilenet_v3_small": (2_542_856, 12_112),
     "mobilenet_v3_small_keras": (2_542_856, 12_112),
+    "convnext_base": (88_591_464, 0),
+    "convnext_base_keras": (88_591_464, 0),
+    "convnext_large": (197_767_336, 0),
+    "convnext_large_keras": (197_767_336, 0),
+    "convnext_small": (50_223_688, 0),
+    "convnext_small_keras": (50_223_688, 0),
+    "convnext_tiny": (28_589_128, 0),
+    "convnext_tiny_keras": (28_589_128, 0),
+    "convnext_xlarge_keras": (350_196_968, 0),
+    "maxvit_t": (30_919_624, 47_616),
+    "swin_b": (87_768_224, 0),
+    "swin_s": (49_606_258, 0),
+    "swin_t": (28_288_354, 0),
+    "swin_v2_b": (87_930_848, 0),
+    "swin_v2_s": (49_737_442, 0),
+    "swin_v2_t": (28_351_570, 0),
+    "vit_b_16": (86_567_656, 0),
+    "vit_b_32": (88_224_232, 0),
+    "vit_h_14": (632_045_800, 0),
+    "vit_l_16": (304_326_632, 0),
+    "vit_l_32": (306_535_400, 0),
 }
 # Multiply-adds of one picture in millions, torchvision's own figures.
 MMACS = {
@@ -126,8 +147,23 @@ MMACS = {
     "efficientnet_v2_l": 56080,
     "efficientnet_v2_m": 24582,
     "efficientnet_v2_s": 8366,
+    "convnext_base": 15355,
+    "convnext_large": 34361,
+    "convnext_small": 8684,
+    "convnext_tiny": 4456,
+    "maxvit_t": 5558,
+    "swin_b": 15431,
+    "swin_s": 8741,
+    "swin_t": 4491,
+    "swin_v2_b": 20325,
+    "swin_v2_s": 11546,
+    "swin_v2_t": 5940,
+    "vit_b_16": 17564,
+    "vit_b_32": 4409,
+    "vit_l_16": 61555,
+    "vit_l_32": 15378,
 }
-SMALL = {"inception_v3": 75, "inception_v3_keras": 75}
+SMALL = {"inception_v3": 75, "inception_v3_keras": 75, "maxvit_t": 224}
 QUICK = ("resnet18", "squeezenet1_1", "mnist")
 
 
