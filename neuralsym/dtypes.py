@@ -146,6 +146,22 @@ _PYTHON: dict[type, NumberType] = {
     bool: NumberType.BOOL,
     str: NumberType.STRING,
 }
+_BY_MYELIN: dict[str, NumberType | None] = {
+    **{row.myelin: kind for kind, row in TABLE.items() if row.myelin},
+    "half": NumberType.FLOAT16,
+    "float": NumberType.FLOAT32,
+    "double": NumberType.FLOAT64,
+    "int": NumberType.INT32,
+    "uint": NumberType.UINT32,
+    "qint8": NumberType.INT8,
+    "qint16": NumberType.INT16,
+    "qint32": NumberType.INT32,
+    "quint8": NumberType.UINT8,
+    "quint16": NumberType.UINT16,
+    "": None,
+    "void": None,
+    "resource": None,
+}
 _BY_ONNX = {row.onnx: kind for kind, row in TABLE.items()}
 
 
@@ -179,3 +195,14 @@ def from_onnx(elem_type: int) -> NumberType:
     if found is None:
         raise TypeMismatch(f"ONNX element type {elem_type} is not one that neuralsym knows")
     return found
+
+
+def from_myelin(name: str) -> NumberType | None:
+    """The number type that a .flow file calls so; None for its words for none ("", void, resource).
+
+    Raises TypeMismatch for a word that is none of Myelin's.
+    """
+    if name not in _BY_MYELIN:
+        hint = did_you_mean(name, _BY_MYELIN)
+        raise TypeMismatch(f"{name!r} is no type of a .flow file{hint}")
+    return _BY_MYELIN[name]
