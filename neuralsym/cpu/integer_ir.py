@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neuralsym.cpu.ir import Function
-from neuralsym.cpu.vector_math import repeated, vector
+from neuralsym.cpu.vector_lanes import repeated, vector
 from neuralsym.dtypes import NumberType
 
 BITWISE = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}

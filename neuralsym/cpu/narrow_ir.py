@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from neuralsym.cpu.ir import Function
-from neuralsym.cpu.vector_math import constant, repeated, vector
+from neuralsym.cpu.vector_lanes import constant, repeated, vector
 from neuralsym.dtypes import NumberType
 
 BIAS, MANTISSA, INFINITY = 127, 23, 0x7F800000

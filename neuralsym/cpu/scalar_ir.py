@@ -25,14 +25,8 @@ from neuralsym.cpu.narrow_ir import (
     widened,
     wrapped,
 )
-from neuralsym.cpu.vector_math import (
-    Lanes,
-    constant,
-    function,
-    repeated,
-    shared_function,
-    vector,
-)
+from neuralsym.cpu.vector_lanes import Lanes, constant, repeated, vector
+from neuralsym.cpu.vector_math import function, shared_function
 from neuralsym.dtypes import NumberType, number_type
 
 IR_TYPE: dict[NumberType, str] = {

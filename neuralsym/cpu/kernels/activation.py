@@ -24,8 +24,13 @@ X = argument(0)
 
 
 @lru_cache(maxsize=256)
-def activation_of(expr: Scalar | None, element: str = "float") -> Activation | None:
-    """The activation that computes `expr` of argument 0; None if no vector code is known for it."""
+def activation_of(
+    expr: Scalar | None, element: str = "float", scales: bool = False
+) -> Activation | None:
+    """The activation that computes `expr` of argument 0; None if no vector code is known for it.
+
+    scales: whether the machine multiplies by powers of two (`Target.scales`).
+    """
     if expr is None or expr == X:
         return identity()
     if not isinstance(expr, Expr):
@@ -34,7 +39,7 @@ def activation_of(expr: Scalar | None, element: str = "float") -> Activation | N
         _clip(expr, element)
         or _leaky(expr, element)
         or (_hard(expr) if element == "float" else None)
-        or _any(expr, element)
+        or _any(expr, element, scales)
     )
 
 
@@ -106,14 +111,15 @@ def _hard_sigmoid(expr: Expr) -> tuple[float, float] | None:
     return None
 
 
-def _any(expr: Expr, element: str) -> Activation | None:
+def _any(expr: Expr, element: str, scales: bool) -> Activation | None:
     """Any expression, by the vector code of the fused element loops."""
     name = "float32" if element == "float" else "float64"
     if supported(expr, [number_type(name)]) is not True:
         return None
 
     def emit(f: Function, value: str, width: int) -> str:
+        f.module.scales = scales
         return emit_expr(f, expr, [value], name, width)
 
     digest = hashlib.sha256(repr(expr).encode()).hexdigest()[:16]
-    return Activation(f"expr {digest}", emit, costly=True)
+    return Activation(f"expr {digest}{' scaled' if scales else ''}", emit, costly=True)

@@ -134,7 +134,7 @@ class BlockedConv(Kernel):
         self, step: Step, shape: ConvShape, source: Plane, target: Plane, beside: Plane | None
     ) -> ConvPlan:
         width, count = self.target.width("float32"), registers(self.target)
-        activation = activation_of(step.attr("activation"))
+        activation = activation_of(step.attr("activation"), scales=self.target.scales)
         within = is_within_vectors(shape, width) and source.lanes > 1
         planner = plan_depthwise if within else plan_conv
         return planner(

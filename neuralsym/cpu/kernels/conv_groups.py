@@ -92,7 +92,8 @@ class PaddedGroups(Kernel):
         width = self.target.width("float32")
         found = self._groups(step, sizes)
         batch, groups = sizes.shape(x)[0], found.shape.groups
-        activation = activation_of(step.attr("activation")) if z is None else None
+        scales = self.target.scales
+        activation = activation_of(step.attr("activation"), scales=scales) if z is None else None
         plan = plan_conv(
             found.shape,
             found.whole_source,

@@ -33,7 +33,7 @@ from neuralsym.cpu.narrow_ir import (
 )
 from neuralsym.cpu.program import Operand, Row, Word
 from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, carried, convert, emit, single
-from neuralsym.cpu.vector_math import repeated, vector
+from neuralsym.cpu.vector_lanes import repeated, vector
 from neuralsym.dtypes import NumberType
 
 Step = Literal["vector", "splat", "stride"]

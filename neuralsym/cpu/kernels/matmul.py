@@ -149,6 +149,7 @@ class Matmul(Kernel):
         half = y.dtype in HALVES
         element = self._element(y)
         packed = found.b.role is Role.CONSTANT
+        after = None if half else step.attr("activation")
         return plan_matmul(
             found.fixed_columns(),
             width=self.target.width(element),
@@ -160,7 +161,7 @@ class Matmul(Kernel):
             scaled=found.alpha != 1 or (beside is not None and beside.factor != 1),
             bias=found.bias is not None and found.is_row(found.bias),
             residual=beside is not None,
-            activation=activation_of(None if half else step.attr("activation"), element),
+            activation=activation_of(after, element, self.target.scales),
         )
 
     def _bias(self, step: Step, found: Product, text: MatmulText, n: int) -> Operand | None:

@@ -121,7 +121,7 @@ class WinogradConv(BlockedConv):
             registers=registers(self.target),
             workers=sizes.workers,
             free=not isinstance(x.tensor.shape[0], int),
-            activation=activation_of(step.attr("activation")),
+            activation=activation_of(step.attr("activation"), scales=self.target.scales),
         )
 
     def _packed(self, step: Step, plan: WinogradPlan) -> Buffer | None:

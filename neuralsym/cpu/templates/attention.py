@@ -22,7 +22,7 @@ from typing import Literal
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.templates.lanes import falling_exp, horizontal
 from neuralsym.cpu.templates.turn import turned
-from neuralsym.cpu.vector_math import Lanes
+from neuralsym.cpu.vector_lanes import Lanes
 
 QUERIES = 48
 KEYS = 128

@@ -10,17 +10,8 @@ from collections.abc import Callable
 from neuralsym.cpu.ir import Function
 from neuralsym.cpu.narrow_ir import bfloat_bits
 from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, convert
-from neuralsym.cpu.vector_math import (
-    EXP_FLOAT,
-    LN2_HIGH_FLOAT,
-    LN2_LOW_FLOAT,
-    LOG2E,
-    Lanes,
-    exp,
-    repeated,
-    scaled,
-    vector,
-)
+from neuralsym.cpu.vector_lanes import Lanes, repeated, vector
+from neuralsym.cpu.vector_math import EXP_FLOAT, LN2_HIGH_FLOAT, LN2_LOW_FLOAT, LOG2E, exp, scaled
 from neuralsym.dtypes import NumberType
 
 COMPUTED = {

@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Function, Module
-from neuralsym.cpu.vector_math import Lanes, function
+from neuralsym.cpu.vector_lanes import Lanes
+from neuralsym.cpu.vector_math import function
 
 
 @dataclass(frozen=True)

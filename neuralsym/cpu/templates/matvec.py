@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.templates.lanes import horizontal
-from neuralsym.cpu.vector_math import Lanes
+from neuralsym.cpu.vector_lanes import Lanes
 
 ROWS = 4
 STREAMS = 2

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.scalar_ir import IR_TYPE, Value, convert
 from neuralsym.cpu.templates.lanes import COMPUTED, horizontal, load, store
-from neuralsym.cpu.vector_math import Lanes
+from neuralsym.cpu.vector_lanes import Lanes
 from neuralsym.dtypes import NumberType
 
 STREAMS = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.scalar_ir import emit_expr
 from neuralsym.cpu.templates.recurrent_form import RecurrentText
-from neuralsym.cpu.vector_math import Lanes
+from neuralsym.cpu.vector_lanes import Lanes
 
 CELL_PARAMETERS = (
     ("sums", "ptr"),

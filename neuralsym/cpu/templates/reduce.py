@@ -27,7 +27,8 @@ from typing import Literal
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.scalar_ir import IR_TYPE, Value, convert
 from neuralsym.cpu.templates.lanes import COMPUTED, extreme, horizontal, limits, load, store
-from neuralsym.cpu.vector_math import Lanes, constant, exp, function, repeated, vector
+from neuralsym.cpu.vector_lanes import Lanes, constant, repeated, vector
+from neuralsym.cpu.vector_math import exp, function
 from neuralsym.dtypes import NumberType
 
 How = Literal[

@@ -19,7 +19,7 @@ from typing import Literal
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.scalar_ir import IR_TYPE, Value, convert
 from neuralsym.cpu.templates.lanes import COMPUTED, load, store
-from neuralsym.cpu.vector_math import constant, repeated, vector
+from neuralsym.cpu.vector_lanes import constant, repeated, vector
 from neuralsym.dtypes import NumberType
 
 STREAMS = 2

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from neuralsym.cpu.ir import Module
 from neuralsym.cpu.scalar_ir import Value, convert
 from neuralsym.cpu.templates.lanes import falling_exp, horizontal
-from neuralsym.cpu.vector_math import Lanes, constant, shared_function
+from neuralsym.cpu.vector_lanes import Lanes, constant
+from neuralsym.cpu.vector_math import shared_function
 from neuralsym.dtypes import NumberType
 
 STREAMS = 4
