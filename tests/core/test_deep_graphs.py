@@ -34,6 +34,7 @@ def deep() -> Graph:
     return chain(DEPTH)
 
 
+@pytest.mark.slow
 def test_reading(deep: Graph) -> None:
     assert len(deep) == DEPTH + 1
     assert deep[f"sin_{DEPTH - 1}"] is deep.outputs[0]
@@ -64,6 +65,7 @@ def test_text_and_passes() -> None:
     assert len(optimise(graph)) < len(graph) // 50
 
 
+@pytest.mark.slow
 def test_a_chain_is_freed_without_recursion() -> None:
     graph = chain(DEPTH)
     last = weakref.ref(graph.outputs[0].node)

@@ -66,6 +66,7 @@ def test_instruction_sets(isa, length):
     close(taken(q, k, v, options=Options(threads=1, isa=isa)), exact(q, k, v), q, k)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_forms(data):
@@ -98,6 +99,7 @@ def test_forms(data):
     close(found, wanted, q, k)
 
 
+@pytest.mark.slow
 def test_rows_without_an_open_key_are_zero():
     q, k, v = drawn(1, 1, 10, 16), drawn(1, 1, 200, 16), drawn(1, 1, 200, 16)
     mask = np.ones((10, 200), bool)
@@ -108,6 +110,7 @@ def test_rows_without_an_open_key_are_zero():
     assert (found[0, 0, 3] == 0).all()
 
 
+@pytest.mark.slow
 def test_scores_of_any_size():
     """The running maximum keeps exponents in range, whatever block it is found in."""
     q, k, v = drawn(1, 1, 16, 16) * 30, drawn(1, 1, 400, 16, seed=5) * 30, drawn(1, 1, 400, 16)
@@ -132,12 +135,14 @@ def test_halves_are_rounded_once():
     np.testing.assert_allclose(found, exact(q, k, v), rtol=2.0**-10, atol=2.0**-12)
 
 
+@pytest.mark.slow
 def test_threads_change_no_bit():
     q, k, v = drawn(1, 3, 150, 32), drawn(1, 3, 300, 32), drawn(1, 3, 300, 32)
     one, two = (taken(q, k, v, options=Options(threads=n)) for n in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.slow
 def test_lengths_that_change():
     """One program for all lengths; masks that do not fit are refused."""
     names = {"q": ("N", 2, "L", 16), "k": ("N", 2, "S", 16), "v": ("N", 2, "S", 16)}

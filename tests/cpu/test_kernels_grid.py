@@ -16,6 +16,7 @@ from neuralsym.errors import NeuralsymError
 PADDINGS = ["zeros", "border", "reflection"]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.data(), st.integers(0, 2**31))
 def test_against_onnxruntime(data, seed):
@@ -112,6 +113,7 @@ def test_nothing_to_sample():
             np.testing.assert_array_equal(found, np.zeros((*x_shape[:2], *grid_shape[1:-1])))
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.data(), st.integers(0, 2**31))
 def test_affine_grid(data, seed):

@@ -88,6 +88,7 @@ def convolutions(draw):
     return (*shapes, attrs, draw(st.sampled_from(TYPES)), draw(st.sampled_from(TYPES)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(convolutions(), st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(SETS))
 def test_sums_of_convolutions(case, seed, extreme, isa):

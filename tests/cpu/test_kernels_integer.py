@@ -138,6 +138,7 @@ def test_sizes_that_only_a_run_tells():
         np.testing.assert_array_equal(made, wanted)
 
 
+@pytest.mark.slow
 @given(
     matrices(),
     st.sampled_from(list(product(TYPES, TYPES, TYPES))),
@@ -331,6 +332,7 @@ def test_deep_convolutions_of_the_largest_products_are_exact(channels, stored):
     np.testing.assert_array_equal(made, wanted)
 
 
+@pytest.mark.slow
 @given(
     convolutions(),
     st.sampled_from(list(product(TYPES, TYPES, TYPES))),

@@ -142,6 +142,7 @@ def operands(draw, kind, dtype, rng):
     return [None if a is None else np.ascontiguousarray(a.astype(a.dtype)) for a in arrays], attrs
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.data(),

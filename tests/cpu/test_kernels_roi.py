@@ -20,6 +20,7 @@ def boxes_of(rng, count, span=20.0):
     return np.sort(rng.uniform(-span / 4, span, (count, 2, 2)), 1).reshape(count, 4)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data(), st.integers(0, 2**31))
 def test_roi_align(data, seed):

@@ -47,6 +47,7 @@ def first_k(x, k, axis, largest):
     return np.take(order, np.arange(k), axis=axis)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(tensors(), st.data())
 def test_top_k(x, data):
@@ -125,6 +126,7 @@ def test_compress(x, data):
     np.testing.assert_array_equal(found, np.compress(condition, x, axis))
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(tensors(["float32", "float16", "int8", "bool", "complex64"]), st.data())
 def test_unique(x, data):

@@ -97,6 +97,7 @@ def test_a_mask_that_does_not_fit():
 
 
 # -- blocks back into an image -------------------------------------------------------------------
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data(), st.integers(0, 2**31))
 def test_col2im(data, seed):
@@ -158,6 +159,7 @@ def pooled(x, kernel, strides, dilations, before, counts, by_columns):
     return values, places
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data(), st.integers(0, 2**31))
 def test_indices_of_maxima(data, seed):

@@ -65,6 +65,7 @@ def packed(x):
     return x.transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_forms(data):

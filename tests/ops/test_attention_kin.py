@@ -20,6 +20,7 @@ def close(made, wanted, dtype, size=1.0):
     np.testing.assert_allclose(made.astype(np.float64), wanted, rtol=0, atol=bound)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_rotary_positions(data):

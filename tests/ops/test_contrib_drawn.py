@@ -86,6 +86,7 @@ def test_multi_head_attention(data: st.DataObject) -> None:
     agree("MultiHeadAttention", inputs, attrs, dynamic=dynamic)
 
 
+@pytest.mark.slow
 @given(st.data())
 @EXAMPLES
 def test_grouped_attention(data: st.DataObject) -> None:

@@ -41,6 +41,7 @@ def close(made, wanted, dtype, length, inputs):
     assert np.all(np.abs(made.astype(np.float64) - wanted) <= bound)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_transforms(data):
