@@ -102,7 +102,7 @@ def test_time_grows_with_the_number_of_nodes(work: Callable[[int], object]) -> N
             gc.enable()
         return best
 
-    # Five times the nodes: what is quadratic takes 25 times as long, caches and a busy machine less.
+    # Five times the nodes: what is quadratic takes 25 times as long; caches and noise take less.
     assert seconds(10_000) < 15 * seconds(2_000)
 
 
