@@ -7,43 +7,19 @@ the first takes the names of `__all__` and nothing else (of Python's own names i
 """
 
 from neuralsym.core.scope import scope
-from neuralsym.layers import initializers
+from neuralsym.layers import aliases, initializers
 from neuralsym.layers.activation import (
     activation,
-    celu,
-    elu,
-    exponential,
-    gelu,
-    glu,
-    hard_shrink,
-    hard_sigmoid,
-    hard_silu,
-    hard_swish,
-    hard_tanh,
-    leaky_relu,
-    log_sigmoid,
-    log_softmax,
-    mish,
-    prelu,
-    relu,
-    relu6,
-    selu,
-    sigmoid,
-    silu,
-    soft_shrink,
-    softmax,
-    softplus,
-    softsign,
-    sparse_plus,
-    sparse_sigmoid,
-    sparsemax,
-    squareplus,
-    swish,
-    tanh,
-    tanh_shrink,
-    threshold,
-    thresholded_relu,
 )
+from neuralsym.layers.adaptive import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
+from neuralsym.layers.aliases import *  # noqa: F403
 from neuralsym.layers.base import Layer, Plain, require_shape
 from neuralsym.layers.combine import chain, fork, lambda_, parallel, residual
 from neuralsym.layers.convolution import (
@@ -76,13 +52,34 @@ from neuralsym.layers.depthwise import (
     separable_conv2d,
     separable_conv3d,
 )
+from neuralsym.layers.encode import (
+    category_encoding,
+    discretization,
+    normalization,
+    rescaling,
+)
 from neuralsym.layers.factory import layer, plain_layer
+from neuralsym.layers.global_pool import (
+    global_avg_pool1d,
+    global_avg_pool2d,
+    global_avg_pool3d,
+    global_lp_pool1d,
+    global_lp_pool2d,
+    global_lp_pool3d,
+    global_max_pool1d,
+    global_max_pool2d,
+    global_max_pool3d,
+)
+from neuralsym.layers.lp_pool import (
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
 from neuralsym.layers.merge import (
     add,
     average,
     concat,
     concatenate,
-    dot,
     maximum,
     minimum,
     multiply,
@@ -90,11 +87,17 @@ from neuralsym.layers.merge import (
 )
 from neuralsym.layers.network import get_network, input
 from neuralsym.layers.noise import (
+    activity_regularization,
     alpha_dropout,
     dropout,
+    feature_alpha_dropout,
     gaussian_dropout,
     gaussian_noise,
+    identity,
     spatial_dropout,
+    spatial_dropout1d,
+    spatial_dropout2d,
+    spatial_dropout3d,
 )
 from neuralsym.layers.normalise import (
     batch_norm,
@@ -125,15 +128,31 @@ from neuralsym.layers.pool import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
-    global_avg_pool1d,
-    global_avg_pool2d,
-    global_avg_pool3d,
-    global_max_pool1d,
-    global_max_pool2d,
-    global_max_pool3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+)
+from neuralsym.layers.rearrange import (
+    channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
+from neuralsym.layers.rectifiers import (
+    celu,
+    elu,
+    hard_shrink,
+    leaky_relu,
+    prelu,
+    relu,
+    relu6,
+    rrelu,
+    selu,
+    soft_shrink,
+    sparse_plus,
+    squareplus,
+    tanh_shrink,
+    threshold,
+    thresholded_relu,
 )
 from neuralsym.layers.resize import (
     resizing,
@@ -150,6 +169,49 @@ from neuralsym.layers.shape import (
     repeat_vector,
     reshape,
     unflatten,
+)
+from neuralsym.layers.sigmoids import (
+    exponential,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    log_sigmoid,
+    mish,
+    sigmoid,
+    silu,
+    softplus,
+    softsign,
+    sparse_sigmoid,
+    swish,
+    tanh,
+)
+from neuralsym.layers.similarity import (
+    bilinear,
+    cosine_similarity,
+    dot,
+    pairwise_distance,
+)
+from neuralsym.layers.slide import (
+    fold,
+    unfold,
+)
+from neuralsym.layers.softmaxes import (
+    log_softmax,
+    softmax,
+    softmax2d,
+    softmin,
+    sparsemax,
+)
+from neuralsym.layers.unpool import (
+    max_pool1d_with_indices,
+    max_pool2d_with_indices,
+    max_pool3d_with_indices,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
 )
 from neuralsym.layers.weights import weight
 
@@ -178,15 +240,33 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_pool1d_with_indices",
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "global_max_pool1d",
     "global_max_pool2d",
     "global_max_pool3d",
     "global_avg_pool1d",
     "global_avg_pool2d",
     "global_avg_pool3d",
+    "global_lp_pool1d",
+    "global_lp_pool2d",
+    "global_lp_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
     # affine maps
     "fully_connected",
     "linear",
@@ -204,6 +284,7 @@ __all__ = [
     "relu",
     "relu6",
     "leaky_relu",
+    "rrelu",
     "prelu",
     "elu",
     "selu",
@@ -222,6 +303,8 @@ __all__ = [
     "softsign",
     "softplus",
     "softmax",
+    "softmin",
+    "softmax2d",
     "log_softmax",
     "sparsemax",
     "exponential",
@@ -237,9 +320,15 @@ __all__ = [
     # nothing at inference
     "dropout",
     "spatial_dropout",
+    "spatial_dropout1d",
+    "spatial_dropout2d",
+    "spatial_dropout3d",
     "alpha_dropout",
+    "feature_alpha_dropout",
     "gaussian_dropout",
     "gaussian_noise",
+    "activity_regularization",
+    "identity",
     # shape
     "flatten",
     "unflatten",
@@ -276,6 +365,16 @@ __all__ = [
     "upsampling_nearest2d",
     "upsampling_bilinear2d",
     "resizing",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "channel_shuffle",
+    "unfold",
+    "fold",
+    # preparing data
+    "rescaling",
+    "normalization",
+    "category_encoding",
+    "discretization",
     # joining
     "add",
     "subtract",
@@ -286,6 +385,9 @@ __all__ = [
     "concat",
     "concatenate",
     "dot",
+    "cosine_similarity",
+    "pairwise_distance",
+    "bilinear",
     # layers of layers
     "fork",
     "parallel",
@@ -300,4 +402,6 @@ __all__ = [
     "Layer",
     "Plain",
     "require_shape",
+    # other libraries' names
+    *aliases.__all__,
 ]

@@ -98,11 +98,19 @@ def chain(*layers: Callable[[Any], Any]) -> Layer[Any, Any]:
 
 
 @layer
-def lambda_(x: Symbol, function: Callable[[Symbol], Symbol], *, name: str | None = None) -> Symbol:
+def lambda_(
+    x: Symbol | Sequence[Symbol],
+    function: Callable[[Any], Symbol],
+    *,
+    name: str | None = None,
+) -> Symbol:
     """Any function of a symbol as a layer with a name: `lambda_(lambda x: x * 2.0, name="twice")`.
 
-    It computes with symbols, not with arrays, so it becomes part of the graph. Keras and Owl
-    Lambda. BadAttribute when it does not give a symbol.
+    Of several symbols, `(a, b) | lambda_(f)`, the function gets the list (Owl's lambda_array). It
+    computes with symbols, not with arrays, so it becomes part of the graph. BadAttribute when it
+    does not give a symbol.
+
+    Keras Lambda; Owl lambda, lambda_array; ONNX what the function is made of.
     """
     result: object = function(x)
     if not isinstance(result, Symbol):

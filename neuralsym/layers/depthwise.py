@@ -200,7 +200,7 @@ def separable_conv2d(
     bias_initializer: Init = "zeros",
     name: str | None = None,
 ) -> Symbol:
-    """A depthwise convolution, then a 1x1 one over the channels, [N, C, H, W] to [N, filters, H', W'].
+    """A depthwise convolution, then a 1x1 one over channels: [N, C, H, W] -> [N, filters, H', W'].
 
     Settings as in depthwise_conv2d. Weights: depthwise_kernel [C * depth_multiplier, 1, kh, kw],
     pointwise_kernel [filters, C * depth_multiplier, 1, 1], bias [filters]. Raises its errors.
