@@ -71,7 +71,8 @@ class ConvText:
     output vectors a block may have. step: bytes between the inputs of neighbouring pixels.
     unroll: how many neighbouring inputs each tap reads: the channels of a block, or 1 of a planar
     input (whose taps may overlap those of the next pixel: unrolled, LLVM would share the loads
-    and run out of registers).
+    and run out of registers). run, apart: how many taps stand `apart` bytes from each other in the
+    table and are taken together, which depthwise kernels do: pixels then share what they read.
     order: "weights" keeps a chunk of weights in cache and walks the pixels, "pixels" keeps a tile
     and walks the weights. chunked: partial sums go to the output between chunks of input
     channels. prefetch: in how many parts a pass over the pixels fetches the next chunk of weights
@@ -91,4 +92,6 @@ class ConvText:
     ragged: bool = False
     depthwise: bool = False
     each: int = 1
+    run: int = 1
+    apart: int = 0
     activation: Activation = field(default_factory=identity)

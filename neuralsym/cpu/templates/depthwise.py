@@ -2,8 +2,10 @@
 
     for each channel block, batch entry, tile of pixels:
         sums[pixel] = bias
-        for each tap, channel j of a group:
-            sums[pixel] += spread_j(input[pixel * step + tap]) * weights[tap][j]
+        for each row of taps, place that its pixels read, channel j of a group:
+            value = spread_j(input[place])
+            for each pixel and tap of that place:
+                sums[pixel] += value * weights[tap][j]
 
 spread_j puts channel j of its own group into every lane; for depthwise it is the vector itself.
 Walk, tables and descriptor are those of the dense convolution (`conv`, `conv_form`), with one
@@ -22,6 +24,9 @@ from neuralsym.cpu.templates.layout import Array, Plane, aligned
 from neuralsym.cpu.templates.output_tile import TILE_PARAMETERS, OutputTile
 
 
+MOST_PIXELS = 14
+
+
 def emit_depthwise_tile(module: Module, text: ConvText, shape: tuple[int, int], name: str) -> None:
     """Add the function `name`: one tile of `shape` pixels of one channel block."""
     out = OutputTile(text, *shape, 1)
@@ -33,25 +38,34 @@ def emit_depthwise_tile(module: Module, text: ConvText, shape: tuple[int, int], 
 
 
 def _reduce(f: Function, out: OutputTile, sums: list[str]) -> list[str]:
-    """sums + input * weights over all taps."""
+    """sums + input * weights over all taps, those of a row together."""
     taps, count = f.operand(ConvWord.TAPS), f.word(ConvWord.TAP_COUNT)
     row_stride = f.word(ConvWord.INPUT_ROW) if out.rows > 1 else "0"
-    each, width = out.text.each, out.text.width
+    text = out.text
+    each, run = text.each, text.run
+    # By the place that is read: the pixels that need it, and by which tap.
+    needed: dict[int, list[tuple[int, int]]] = {}
+    for column in range(out.columns):
+        for tap in range(run):
+            needed.setdefault(column * text.step + tap * text.apart, []).append((column, tap))
     with f.loop(count, *((out.kind, s) for s in sums)) as loop:
         offset = f.load("i64", f.value(f"getelementptr i64, ptr {taps}, i64 {loop.index}"), 8)
         first = f.at("%weights", f.mul(loop.index, each * out.vector_bytes))
-        weights = [f.load(out.kind, f.at(first, j * out.vector_bytes)) for j in range(each)]
+        weights = [f.load(out.kind, f.at(first, j * out.vector_bytes)) for j in range(each * run)]
         bases = [f.at("%input", offset)]
         for _ in range(1, out.rows):
             bases.append(f.at(bases[-1], row_stride))
-        places = [f.at(b, c * out.text.step) for b in bases for c in range(out.columns)]
-        after = []
-        for place, value in zip(places, loop.values, strict=True):
-            loaded = f.load(out.kind, place)
-            for j, weight in enumerate(weights):
-                spread = _spread(f, loaded, j, each, width)
-                value = f.call("fmuladd", out.kind, spread, weight, value)
-            after.append(value)
+        after = list(loop.values)
+        for row, base in enumerate(bases):
+            for place, users in sorted(needed.items()):
+                loaded = f.load(out.kind, f.at(base, place))
+                for j in range(each):
+                    spread = _spread(f, loaded, j, each, text.width)
+                    for column, tap in users:
+                        at = row * out.columns + column
+                        weight = weights[tap * each + j]
+                        after[at] = f.call("fmuladd", out.kind, spread, weight, after[at])
+        loop.step = run
         loop.next(*after)
     return list(loop.values)
 
@@ -89,8 +103,11 @@ def plan_depthwise(
     """Choose tiles for groups that lie within vectors, over these blocked buffers."""
     rows, length = extent(shape, source, target, residual)
     rows = min(rows, target.size[1])  # a tile never crosses from one depth to the next
-    # Inputs are read by the products themselves; half the registers hide the sums' latency.
-    tiles = tile_list(rows, length, min(registers - 2, 14))
+    each = shape.channels // shape.groups
+    # Half the registers hide the sums' latency; beside them stay a row of taps and what is read.
+    pixels = min(registers - 2 - shape.kernel[2] * each, MOST_PIXELS)
+    run = shape.kernel[2] if 2 * pixels >= registers // 2 else 1
+    tiles = tile_list(rows, length, pixels if run > 1 else min(registers - 2, MOST_PIXELS))
     blocks = -(-shape.channels // width)
     text = ConvText(
         width=width,
@@ -103,7 +120,9 @@ def plan_depthwise(
         ragged=shape.channels % width != 0,
         activation=activation or identity(),
         depthwise=True,
-        each=shape.channels // shape.groups,
+        each=each,
+        run=run,
+        apart=shape.dilations[2] * source.pixel,
     )
     return ConvPlan(shape, text, False, tuple((i, 1, i) for i in range(blocks)), 1)
 
