@@ -121,8 +121,10 @@ def maxvit(name: str, config: Config, options: Options) -> Network:
 
     def features(x: Symbol) -> Symbol:
         with scope("stem"):
-            x = x | conv_bn(config.stem, 3, 2, activation="gelu", epsilon=BATCH_EPSILON, name="1")
-            x = x | conv2d(config.stem, 3, padding=1, kernel_initializer=NARROW, name="2")
+            x = x | conv_bn(
+                config.stem, 3, 2, activation="gelu", epsilon=BATCH_EPSILON, name="conv1"
+            )
+            x = x | conv2d(config.stem, 3, padding=1, kernel_initializer=NARROW, name="conv2")
         for block, (width, depth) in enumerate(zip(config.width, config.depths, strict=True)):
             with scope(f"block{block + 1}"):
                 for i in range(depth):

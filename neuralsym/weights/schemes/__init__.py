@@ -19,6 +19,10 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("wide_resnet*", "resnet"),
     ("squeezenet*", "squeezenet"),
     ("inception_v3*", "inception_v3"),
+    ("convnext_*", "convnext"),
+    ("maxvit_*", "maxvit"),
+    ("swin_*", "swin"),
+    ("vit_*", "vit"),
 )
 
 
