@@ -73,10 +73,13 @@ def _bits_of(value: float, element: str) -> int:
     return int(struct.unpack(code[0], struct.pack(code[1], value))[0])
 
 
-def exp(v: Lanes, x: str) -> str:
-    """2^n (1 + p), the power in two halves so that the ends of the range come out right."""
+def exp(v: Lanes, x: str, falling: bool = False) -> str:
+    """2^n (1 + p), the power in two halves so that the ends of the range come out right.
+
+    falling: x is nowhere above zero.
+    """
     low, high = (-104.0, 89.0) if v.element == "float" else (-746.0, 710.0)
-    n, whole, p = _reduced_exp(v, v.above(v.below(x, high), low))
+    n, whole, p = _reduced_exp(v, v.above(x if falling else v.below(x, high), low))
     one = v.add(p, 1.0)
     if v.f.module.scales and v.element == "float" and v.width in (4, 8, 16):
         return scaled(v, one, whole)
@@ -108,24 +111,9 @@ def expm1(v: Lanes, x: str) -> str:
 
 def sigmoid(v: Lanes, x: str) -> str:
     """1/(1 + e) or e/(1 + e) with e = exp(-|x|), which never overflows."""
-    e = exp(v, v.neg(v.abs(x)))
+    e = exp(v, v.neg(v.abs(x)), falling=True)
     upper = v.where(v.compare("olt", x, 0.0), e, 1.0)
-    return _divided(v, upper, v.add(e, 1.0))
-
-
-def _divided(v: Lanes, a: str, b: str) -> str:
-    """a/b for b within 1 to 2: from the estimate that comes with scaling, where there is one.
-
-    Its 14 bits become 28 in one step, which ends in one rounding, as dividing does.
-    """
-    if not (v.f.module.scales and v.element == "float" and v.width in (4, 8, 16)):
-        return v.div(a, b)
-    name, mask = f"@llvm.x86.avx512.rcp14.ps.{32 * v.width}", f"i{max(v.width, 8)}"
-    v.f.module.declarations.add(f"declare {v.kind} {name}({v.kind}, {v.kind}, {mask})")
-    listed = f"{v.kind} {b}, {v.kind} zeroinitializer, {mask} -1"
-    inverse = v.f.value(f"call {v.kind} {name}({listed})")
-    first = v.mul(a, inverse)
-    return v.fma(v.fma(v.neg(b), first, a), inverse, first)
+    return v.div(upper, v.add(e, 1.0))
 
 
 def tanh(v: Lanes, x: str) -> str:
