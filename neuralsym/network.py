@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +16,10 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.model import Model
 from neuralsym.core.tensor import Tensor
 from neuralsym.cpu.options import Options
-from neuralsym.errors import FormatError, InputError, did_you_mean, which
+from neuralsym.cpu.quick import Pool
+from neuralsym.errors import FormatError, InputError, WeightsError, did_you_mean, which
 from neuralsym.ports import Port, as_input, by_name
 from neuralsym.weights import Weights
-from neuralsym.weights.formats import read_weights
-from neuralsym.weights.match import Loaded, Names, match_weights, one_weight, stored_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -57,6 +57,8 @@ class Network:
         self._library = library
         self._lock = threading.RLock()
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
+        self._quick: Callable[[Any], dict[str, Any] | None] | None = None
+        """The way of runs like the one before: `Pool.run` of the image or of what is compiled."""
 
     @classmethod
     def _of_file(cls, path: Path, options: Options | None, library: Library | None) -> Network:
@@ -69,6 +71,7 @@ class Network:
         made._file = path
         if found is not None:
             made._image, made._digest = found
+            made._quick = made._image.run
         return made
 
     # -- what it is ------------------------------------------------------------------------
@@ -161,43 +164,52 @@ class Network:
         Runs in flight finish on the old value. Raises WeightsError for an unknown name or
         another shape.
         """
-        self.weights.tensor(name)
-        self._put_weights({name: one_weight(self.graph, name, value)})
+        self._set_weights({name: value})
 
     def load_weights(
         self,
-        source: str | PathLike[str] | Mapping[str, Any],
+        source: str | PathLike[str] | Mapping[str, ArrayLike],
         *,
         strict: bool = True,
-        scheme: str | None = None,
-        names: Names | None = None,
-    ) -> Loaded:
-        """Set the weights from a file or a dict; gives what was loaded and what was left out.
+    ) -> None:
+        """Set weights by name from a dict, an .npz file, or the initializers of an .onnx file.
 
-        source: a file of .safetensors, .npz, .pth (torch), .h5 or .keras (Keras), .onnx, or a
-        dict of arrays. Its names are ours, or those of torchvision, timm or Keras for a network
-        of the zoo, or of torch or Keras for layers that are called as ours; the axes of theirs
-        are converted. scheme: one of "own", "torchvision", "timm", "keras", "torch"; the one that
-        fits best otherwise. names: where weights of ours are found, over what the scheme says:
-        {our name: key, or Source}.
-
-        strict: every weight of the network must be there, with its shape, and nothing else.
-        With False what fits is taken, and the rest is said in a warning and in the result. Raises
-        WeightsError that lists what is missing, unexpected or of another shape, each with the
-        nearest name; nothing is changed then.
+        strict: every weight of the network must be there and nothing else; otherwise what fits
+        is taken. Shapes must agree either way. Raises WeightsError that lists what is missing,
+        unexpected or of another shape; nothing is changed then.
         """
-        stored = stored_of(source) if isinstance(source, Mapping) else read_weights(Path(source))
-        architecture = self.metadata.get("architecture", self.name)
-        values, found = match_weights(
-            self.graph, architecture, stored, strict=strict, scheme=scheme, names=names
-        )
-        self._put_weights(values)
-        return found
+        values = source if isinstance(source, Mapping) else _read_weights(Path(source))
+        weights = self.weights
+        missing = [n for n in weights if n not in values]
+        unexpected = [n for n in values if n not in weights]
+        if strict and (missing or unexpected):
+            lines = [f"missing {n!r}{did_you_mean(n, unexpected)}" for n in missing]
+            lines += [f"unexpected {n!r}{did_you_mean(n, missing)}" for n in unexpected]
+            raise WeightsError(_listed("these weights do not fit", lines, "strict=False"))
+        self._set_weights({n: values[n] for n in weights if n in values})
 
-    def _put_weights(self, values: Mapping[str, Tensor]) -> None:
+    def _set_weights(self, values: Mapping[str, ArrayLike]) -> None:
+        weights = self.weights
+        tensors: dict[str, Tensor] = {}
+        wrong: list[str] = []
+        for name, value in values.items():
+            old = weights.tensor(name)
+            try:
+                array = np.asarray(value)
+            except ValueError as error:
+                wrong.append(f"{name!r} is given no array: {error}")
+                continue
+            if array.dtype.kind in "cmMUSOT":
+                wrong.append(f"{name!r} holds {old.dtype}, came {array.dtype}")
+            elif array.shape != old.shape:
+                wrong.append(f"{name!r} has shape {old.shape}, came {array.shape}")
+            else:
+                tensors[name] = Tensor.of(np.array(array), old.dtype)
+        if wrong:
+            raise WeightsError(_listed("these weights do not fit", wrong))
         with self._lock:
-            self._read = self._model.with_graph(self.graph.with_weights(values))
-            self._image = self._file = None
+            self._read = self._model.with_graph(self.graph.with_weights(tensors))
+            self._image = self._file = self._quick = None
             self._compiled = {}
 
     # -- files -----------------------------------------------------------------------------
@@ -238,6 +250,7 @@ class Network:
                 self._library = library
             self._compiled = {}
             self._image = self._find_image()
+            self._quick = None if self._image is None else self._image.run
             if self._image is None:
                 self._compile((), progress)
         return self
@@ -294,14 +307,15 @@ class Network:
         Raises InputError for a missing or unknown input, TypeMismatch and ShapeMismatch for one
         that does not fit, ExecutionError when a step fails.
         """
-        if isinstance(outputs, Mapping):  # onnxruntime's order of arguments
+        if outputs is None:
+            if (quick := self._quick) is not None and (made := quick(feed)) is not None:
+                return made
+        elif isinstance(outputs, Mapping):  # onnxruntime's order of arguments
             feed, outputs = outputs, feed
-        if outputs is None and (quick := self._run_quick(feed)) is not None:
-            return quick
         names = self._output_names(outputs)
         compiled = self._compile(names)
         arrays = self._arrays(feed, compiled)
-        instance = compiled.take()
+        instance = compiled.pool.take()
         try:
             for name, array in arrays.items():
                 instance[name] = array
@@ -309,31 +323,14 @@ class Network:
             results = {name: _fresh(instance[name]) for name in compiled.outputs}
             instance.clear()
         finally:
-            compiled.give(instance)
+            compiled.pool.give(instance)
+        if not names:
+            with self._lock:
+                if self._compiled.get(()) is compiled:
+                    self._quick = compiled.pool.run
         return results
 
     predict = run
-
-    def _run_quick(self, feed: Any) -> dict[str, Any] | None:
-        """The outputs for arrays of the dtypes and sizes of the run before; None for others."""
-        image = self._image
-        if image is not None and not self._compiled:
-            if type(feed) is np.ndarray and len(image.inputs) == 1:
-                feed = {image.inputs[0].name: feed}
-            return image.run(feed) if type(feed) is dict else None
-        compiled = self._compiled.get(())
-        if compiled is None or compiled.needs != len(self._model.graph.inputs):
-            return None
-        if type(feed) is np.ndarray and compiled.needs == 1:
-            (name,) = compiled.inputs
-            feed = {name: feed}
-        if type(feed) is not dict or len(feed) != compiled.needs:
-            return None
-        instance = compiled.take()
-        try:
-            return instance.run_quick(feed)
-        finally:
-            compiled.give(instance)
 
     def __call__(self, feed: Any = None) -> Any:
         """`run`, but the bare array where there is one output."""
@@ -416,17 +413,7 @@ class _Compiled:
         self.cell: Cell = compile_graph(graph, options, library=library, progress=progress)
         self.inputs = frozenset(graph.input_names)
         self.outputs = graph.output_names
-        self.needs = len(graph.inputs)
-        self._free: list[Instance] = []
-
-    def take(self) -> Instance:
-        try:
-            return self._free.pop()  # atomic, so no lock is needed
-        except IndexError:
-            return self.cell.instance()
-
-    def give(self, instance: Instance) -> None:
-        self._free.append(instance)
+        self.pool: Pool[Instance] = Pool(self.cell.instance)
 
 
 def load(
@@ -456,6 +443,28 @@ def _model_of(source: Path | bytes | ModelProto, library: Library | None) -> Mod
 
 def _fresh(value: Any) -> Any:
     return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def _listed(what: str, lines: Sequence[str], mend: str = "") -> str:
+    shown = [f"  {line}" for line in lines[:20]]
+    if len(lines) > 20:
+        shown.append(f"  and {len(lines) - 20} more")
+    tail = f"\n({mend} takes what fits)" if mend else ""
+    return f"{what}:\n" + "\n".join(shown) + tail
+
+
+def _read_weights(path: Path) -> Mapping[str, Array]:
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except FileNotFoundError:
+            raise WeightsError(f"there is no file {path} in {Path.cwd()}") from None
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise WeightsError(f"{path} cannot be read as .npz: {error}") from None
+    if path.suffix == ".onnx":
+        return Weights(load(path).graph)
+    raise WeightsError(f"{path}: weights are read from .npz and .onnx files, not {path.suffix!r}")
 
 
 def _restore(model: Model, options: Options) -> Network:

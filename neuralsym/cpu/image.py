@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from neuralsym.cpu.constants import ALIGNMENT, aligned_bytes
 from neuralsym.cpu.driver import Driver
 from neuralsym.cpu.loader import loaded, placed
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.quick import Answer, Feed, Pool, answering
 from neuralsym.cpu.rows import aligned_words, make_table, unpack_failure
 from neuralsym.cpu.store import HEADER, Store
 from neuralsym.errors import ExecutionError
@@ -70,30 +72,7 @@ class Image:
         self._table = make_table(len(table))
         self._table[:] = table
         self._table[:, 0] = np.array([*kernels, 0], np.int64)[table[:, 0]]
-        self._free: list[_Run] = []
-
-    def run(self, feed: Mapping[str, Any]) -> dict[str, Array] | None:
-        """The outputs; None where the feed is not exactly the inputs that the image is for."""
-        if len(feed) != len(self.inputs):
-            return None
-        try:
-            run = self._free.pop()  # atomic
-        except IndexError:
-            run = self._new_run()
-        try:
-            for name, place, dtype, shape in run.feeds:
-                array = feed.get(name)
-                if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                    return None
-                place[...] = array
-            status = run.call()
-            if status:
-                failure = unpack_failure(status)
-                assert failure is not None
-                raise ExecutionError(f"{self._rows[failure.row]} failed (status {failure.status})")
-            return {name: view.copy() for name, view in run.results}
-        finally:
-            self._free.append(run)
+        self.run = Pool(self._new_run).run
 
     def _new_run(self) -> _Run:
         block = aligned_bytes(self._nbytes)
@@ -110,15 +89,19 @@ class Image:
             from neuralsym.cpu.threads import shared_team
 
             call = shared_team(self.workers, self._driver).bind(frame, first, count)
-        feeds = [(p.name, *_seen(block, p)) for p in self.inputs]
+        feeds = [Feed(p.name, *_seen(block, p)) for p in self.inputs]
         results = [(p.name, _seen(block, p)[0]) for p in self.outputs]
-        return _Run(feeds, call, results, (block, words, table))
+        return _Run(answering(feeds, call, self._fail, results), (block, words, table))
+
+    def _fail(self, status: int) -> None:
+        failure = unpack_failure(status)
+        assert failure is not None
+        raise ExecutionError(f"{self._rows[failure.row]} failed (status {failure.status})")
 
 
-class _Run(NamedTuple):
-    feeds: list[tuple[str, Array, np.dtype[Any], tuple[int, ...]]]
-    call: Any
-    results: list[tuple[str, Array]]
+@dataclass(eq=False)
+class _Run:
+    answer: Answer | None
     kept: tuple[Any, ...]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from neuralsym.cpu.feeds import as_fed, bind_sizes, tensor_inputs
 from neuralsym.cpu.kernels.host import HostKernel, enter, leave
 from neuralsym.cpu.plan import Plan
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step, owner
+from neuralsym.cpu.quick import Answer, Feed, answering
 from neuralsym.cpu.rows import aligned_words, make_table, unpack_failure
 from neuralsym.errors import ExecutionError, InputError, at_line, did_you_mean
 
@@ -37,14 +39,6 @@ class _Bound(NamedTuple):
     rows: NDArray[np.int64]
     kept: tuple[Any, ...]
     times: NDArray[np.int64] | None
-
-
-class _Quick(NamedTuple):
-    """What a run with the sizes of the last one touches: inputs, the call, outputs."""
-
-    feeds: list[tuple[str, Array, np.dtype[Any], tuple[int, ...]]]
-    bound: _Bound
-    results: list[tuple[str, Array]]
 
 
 class RowTime(NamedTuple):
@@ -86,7 +80,9 @@ class Instance:
         self._stale = True
         self._lock = threading.Lock()
         self._single = len(cell.program.segments) == 1 and not cell.program.updates
-        self._quick: _Quick | None = None
+        self.answer: Answer | None = None
+        """For runs as the last `compute`; None for a program in several segments, with host steps
+        or with defaults."""
 
     # -- feeding and reading ---------------------------------------------------------------
     def __setitem__(self, name: str, value: Any) -> None:
@@ -165,7 +161,7 @@ class Instance:
             self._computed = False
             if self._stale:
                 self._prepare()
-                self._make_quick()
+                self._get_answer()
             if self._single:
                 bound = self._bound[0]
                 assert bound is not None
@@ -181,26 +177,7 @@ class Instance:
         finally:
             self._lock.release()
 
-    def run_quick(self, feed: Mapping[str, Any]) -> dict[str, Array] | None:
-        """Feed every input, compute, and copy the outputs, if all is as in the last `compute`.
-
-        None, with nothing computed, where it is not: another dtype or shape, a program in several
-        segments, with host steps or with defaults. Only for whoever has the instance alone.
-        """
-        quick = self._quick
-        if quick is None:
-            return None
-        for name, place, dtype, shape in quick.feeds:
-            array = feed.get(name)
-            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
-                return None
-            place[...] = array
-        status = quick.bound.call()
-        if status:
-            self._fail(quick.bound, status)
-        return {name: view.copy() for name, view in quick.results}
-
-    def _make_quick(self) -> None:
+    def _get_answer(self) -> None:
         """Remember the places of the run that has just been prepared, if it is a plain one."""
         program = self.program
         bound = self._bound[0]
@@ -209,9 +186,9 @@ class Instance:
         tensors = len(self._tensors) == len(program.inputs) == len(self._required)
         if tensors and all(b.is_tensor for b in program.outputs.values()):
             places = [(n, self._array(b)) for n, b in self._tensors.items()]
-            feeds = [(n, p, p.dtype, p.shape) for n, p in places]
+            feeds = [Feed(n, p, p.dtype, p.shape) for n, p in places]
             results = [(n, self._array(b)) for n, b in program.outputs.items()]
-            self._quick = _Quick(feeds, bound, results)
+            self.answer = answering(feeds, bound.call, partial(self._fail, bound), results)
 
     def _refuse_missing(self) -> None:
         name = min(self._missing)
@@ -284,7 +261,7 @@ class Instance:
         made = _Bound(plan, frame, call, rows, (block, words), times)
         self._bound[index] = made
         self._arrays = {}
-        self._quick = None
+        self.answer = None
         return made
 
     def _run_segments(self) -> None:
