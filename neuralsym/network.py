@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +16,11 @@ from neuralsym.core.model import Model
 from neuralsym.core.tensor import Tensor
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.quick import Pool
-from neuralsym.errors import FormatError, InputError, WeightsError, did_you_mean, which
+from neuralsym.errors import FormatError, InputError, did_you_mean, which
 from neuralsym.ports import Port, as_input, by_name
 from neuralsym.weights import Weights
+from neuralsym.weights.formats import read_weights
+from neuralsym.weights.match import Loaded, Names, match_weights, one_weight, stored_of
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -164,51 +165,42 @@ class Network:
         Runs in flight finish on the old value. Raises WeightsError for an unknown name or
         another shape.
         """
-        self._set_weights({name: value})
+        self.weights.tensor(name)
+        self._put_weights({name: one_weight(self.graph, name, value)})
 
     def load_weights(
         self,
-        source: str | PathLike[str] | Mapping[str, ArrayLike],
+        source: str | PathLike[str] | Mapping[str, Any],
         *,
         strict: bool = True,
-    ) -> None:
-        """Set weights by name from a dict, an .npz file, or the initializers of an .onnx file.
+        scheme: str | None = None,
+        names: Names | None = None,
+    ) -> Loaded:
+        """Set the weights from a file or a dict; gives what was loaded and what was left out.
 
-        strict: every weight of the network must be there and nothing else; otherwise what fits
-        is taken. Shapes must agree either way. Raises WeightsError that lists what is missing,
-        unexpected or of another shape; nothing is changed then.
+        source: a file of .safetensors, .npz, .pth (torch), .h5 or .keras (Keras), .onnx, or a
+        dict of arrays. Its names are ours, or those of torchvision, timm or Keras for a network
+        of the zoo, or of torch or Keras for layers that are called as ours; the axes of theirs
+        are converted. scheme: one of "own", "torchvision", "timm", "keras", "torch"; the one that
+        fits best otherwise. names: where weights of ours are found, over what the scheme says:
+        {our name: key, or Source}.
+
+        strict: every weight of the network must be there, with its shape, and nothing else.
+        With False what fits is taken, and the rest is said in a warning and in the result. Raises
+        WeightsError that lists what is missing, unexpected or of another shape, each with the
+        nearest name; nothing is changed then.
         """
-        values = source if isinstance(source, Mapping) else _read_weights(Path(source))
-        weights = self.weights
-        missing = [n for n in weights if n not in values]
-        unexpected = [n for n in values if n not in weights]
-        if strict and (missing or unexpected):
-            lines = [f"missing {n!r}{did_you_mean(n, unexpected)}" for n in missing]
-            lines += [f"unexpected {n!r}{did_you_mean(n, missing)}" for n in unexpected]
-            raise WeightsError(_listed("these weights do not fit", lines, "strict=False"))
-        self._set_weights({n: values[n] for n in weights if n in values})
+        stored = stored_of(source) if isinstance(source, Mapping) else read_weights(Path(source))
+        architecture = self.metadata.get("architecture", self.name)
+        values, found = match_weights(
+            self.graph, architecture, stored, strict=strict, scheme=scheme, names=names
+        )
+        self._put_weights(values)
+        return found
 
-    def _set_weights(self, values: Mapping[str, ArrayLike]) -> None:
-        weights = self.weights
-        tensors: dict[str, Tensor] = {}
-        wrong: list[str] = []
-        for name, value in values.items():
-            old = weights.tensor(name)
-            try:
-                array = np.asarray(value)
-            except ValueError as error:
-                wrong.append(f"{name!r} is given no array: {error}")
-                continue
-            if array.dtype.kind in "cmMUSOT":
-                wrong.append(f"{name!r} holds {old.dtype}, came {array.dtype}")
-            elif array.shape != old.shape:
-                wrong.append(f"{name!r} has shape {old.shape}, came {array.shape}")
-            else:
-                tensors[name] = Tensor.of(np.array(array), old.dtype)
-        if wrong:
-            raise WeightsError(_listed("these weights do not fit", wrong))
+    def _put_weights(self, values: Mapping[str, Tensor]) -> None:
         with self._lock:
-            self._read = self._model.with_graph(self.graph.with_weights(tensors))
+            self._read = self._model.with_graph(self.graph.with_weights(values))
             self._image = self._file = self._quick = None
             self._compiled = {}
 
@@ -443,28 +435,6 @@ def _model_of(source: Path | bytes | ModelProto, library: Library | None) -> Mod
 
 def _fresh(value: Any) -> Any:
     return np.array(value) if isinstance(value, np.ndarray) else value
-
-
-def _listed(what: str, lines: Sequence[str], mend: str = "") -> str:
-    shown = [f"  {line}" for line in lines[:20]]
-    if len(lines) > 20:
-        shown.append(f"  and {len(lines) - 20} more")
-    tail = f"\n({mend} takes what fits)" if mend else ""
-    return f"{what}:\n" + "\n".join(shown) + tail
-
-
-def _read_weights(path: Path) -> Mapping[str, Array]:
-    if path.suffix == ".npz":
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except FileNotFoundError:
-            raise WeightsError(f"there is no file {path} in {Path.cwd()}") from None
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise WeightsError(f"{path} cannot be read as .npz: {error}") from None
-    if path.suffix == ".onnx":
-        return Weights(load(path).graph)
-    raise WeightsError(f"{path}: weights are read from .npz and .onnx files, not {path.suffix!r}")
 
 
 def _restore(model: Model, options: Options) -> Network:
