@@ -43,7 +43,7 @@ from neuralsym.layers.cropping import (
     get_item,
     slice_,
 )
-from neuralsym.layers.dense import dense, embedding, fully_connected, linear
+from neuralsym.layers.dense import dense, fully_connected, linear
 from neuralsym.layers.depthwise import (
     depthwise_conv1d,
     depthwise_conv2d,
@@ -58,6 +58,7 @@ from neuralsym.layers.encode import (
     normalization,
     rescaling,
 )
+from neuralsym.layers.embedding import embedding, embedding_bag, reversible_embedding
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.global_pool import (
     global_avg_pool1d,

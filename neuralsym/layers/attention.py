@@ -153,9 +153,7 @@ def multi_head_attention(
         raise BadAttribute(
             f"num_heads={num_heads}, key_dim={key_dim}, value_dim={value_dim}: at least 1 each"
         )
-    masks = Masks(
-        attention_mask, query_mask, value_mask, key_mask, use_causal_mask, sliding_window
-    )
+    masks = Masks(attention_mask, query_mask, value_mask, key_mask, use_causal_mask, sliding_window)
     wide = value_dim or key_dim
     made = Projections(use_bias, kernel_initializer, bias_initializer, use_gate, packed)
     return made.attend(
@@ -202,9 +200,7 @@ def grouped_query_attention(
             f"head_dim={head_dim}, num_query_heads={num_query_heads}, num_key_value_heads="
             f"{num_key_value_heads}: the last must divide the second"
         )
-    masks = Masks(
-        attention_mask, query_mask, value_mask, key_mask, use_causal_mask, sliding_window
-    )
+    masks = Masks(attention_mask, query_mask, value_mask, key_mask, use_causal_mask, sliding_window)
     made = Projections(use_bias, kernel_initializer, bias_initializer, use_gate, False)
     heads = (num_query_heads, num_key_value_heads)
     sizes = (head_dim, head_dim)
@@ -328,9 +324,7 @@ def _weighted(scores: Symbol, value: Symbol, masks: Masks) -> tuple[Symbol, Symb
     return weights @ value, weights
 
 
-def _answered(
-    query: Symbol, y: Symbol, scores: Symbol | None, query_mask: Symbol | None
-) -> Result:
+def _answered(query: Symbol, y: Symbol, scores: Symbol | None, query_mask: Symbol | None) -> Result:
     if query_mask is not None:
         y = ops.where(ops.unsqueeze(ops.cast(query_mask, to="bool"), [2]), y, 0.0)
     return y if scores is None else (y, scores)

@@ -41,7 +41,7 @@ class Masks:
             raise BadAttribute(f"masks are not defined for {what}")
 
     def combined(self, q: Symbol, k: Symbol) -> Symbol | None:
-        """All but the causal one, [N or 1, heads or 1, T or 1, S], for q [N, T, ...], k [N, S, ...]."""
+        """All but the causal one, [N or 1, heads or 1, T or 1, S], for q [N, T, F], k [N, S, F]."""
         parts = []
         for mask, x, axes, what in (
             (self.query, q, [1, 3], "query_mask"),

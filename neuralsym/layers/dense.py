@@ -1,4 +1,4 @@
-"""Affine maps and embeddings."""
+"""Affine maps."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def linear(
     """An affine map of the last axis, [..., n] -> [..., units]; also called dense.
 
     Weights: kernel [n, units], by default uniform within sqrt(1/n) as in Owl and torch (Keras has
-    glorot_uniform), and bias [units]. Keras Dense, torch Linear (kernel transposed). ONNX Gemm
-    for a matrix, else MatMul and Add. ShapeMismatch when the last axis has no fixed size.
+    glorot_uniform), and bias [units]. ShapeMismatch when the last axis has no fixed size.
+
+    Keras Dense; torch Linear (kernel transposed); Owl linear; ONNX Gemm of a matrix, else MatMul
+    and Add.
     """
     size = require_shape(x, axis=-1)[-1]
     y = _affine(x, size, units, use_bias, kernel_initializer, bias_initializer)
@@ -73,9 +75,10 @@ def fully_connected(
 ) -> Symbol:
     """Flatten all but the batch axis, then an affine map: [N, ...] -> [N, units].
 
-    The seed's and Owl's fully_connected; Keras Flatten and Dense. Weights as in linear. ONNX
-    Flatten and Gemm. ShapeMismatch when a size that is flattened is not fixed: pool it away
+    Weights as in linear. ShapeMismatch when a size that is flattened is not fixed: pool it away
     first, or give input() that size.
+
+    Keras Flatten and Dense; torch Flatten and Linear; Owl fully_connected; ONNX Flatten and Gemm.
     """
     shape = require_shape(x)
     if len(shape) < 2:
@@ -92,25 +95,3 @@ def fully_connected(
     assert not isinstance(size, Dim)
     y = _affine(x, size, units, use_bias, kernel_initializer, bias_initializer)
     return activate(y, activation)
-
-
-@layer
-def embedding(
-    x: Symbol,
-    input_dim: int,
-    output_dim: int,
-    *,
-    embeddings_initializer: Init = "random_uniform",
-    name: str | None = None,
-) -> Symbol:
-    """A vector of a table for each index: integers [...] -> float [..., output_dim].
-
-    Weight: embeddings [input_dim, output_dim], by default uniform within 0.05 (Keras Embedding;
-    torch draws from N(0, 1)). ONNX Gather; an index out of range is an error when it is run.
-    TypeMismatch unless the indices are int32 or int64.
-    """
-    if input_dim < 1 or output_dim < 1:
-        raise BadAttribute(f"input_dim={input_dim}, output_dim={output_dim}: must be at least 1")
-    shape = (input_dim, output_dim)
-    table = weight("embeddings", shape, embeddings_initializer, fans=fans(shape, "embedding"))
-    return ops.gather(table, x, axis=0)

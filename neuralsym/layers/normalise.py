@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -52,8 +52,10 @@ def normalisation(
     axis: the channels, 1 unless given (Keras: the last). epsilon 1e-3 as in Keras; torch and
     ONNX have 1e-5, Owl 1e-8. momentum is accepted and kept out of the file: it only matters in
     training. Weights of one number a channel: gamma and beta unless scale or center is off, and
-    the statistics mean and variance, which are not trainable. Keras BatchNormalization, torch
-    BatchNorm; ONNX BatchNormalization in inference mode.
+    the statistics mean and variance, which are not trainable.
+
+    Keras BatchNormalization; torch BatchNorm1d to 3d, SyncBatchNorm; Owl normalisation; ONNX
+    BatchNormalization.
     """
     if epsilon < 0:
         raise BadAttribute(f"epsilon={epsilon}: must not be negative")
@@ -79,20 +81,30 @@ def normalisation(
 batch_norm = normalisation
 
 
-def _last_axes(x: Symbol, axis: int | Sequence[int]) -> tuple[int, list[int]]:
-    """The first of the normalised axes, which are the last ones, and their fixed sizes."""
+def _axes(x: Symbol, axis: int | Sequence[int]) -> tuple[list[int], list[int]]:
+    """The normalised axes and their sizes, in the order given; all must be fixed."""
     shape = require_shape(x)
     rank = len(shape)
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    wanted = sorted({a % rank if -rank <= a < rank else rank for a in axes})
-    if not wanted or wanted != list(range(rank - len(wanted), rank)):
-        raise BadAttribute(
-            f"axis={axis!r}: the normalised axes must be the last ones of {x.type}; permute() "
-            "can bring others there"
-        )
-    for a in wanted:
-        require_shape(x, axis=a)
-    return wanted[0], [shape[a] for a in wanted]
+    given = [axis] if isinstance(axis, int) else list(axis)
+    if not given or any(not -rank <= a < rank for a in given):
+        raise BadAttribute(f"axis={axis!r}: {x.type} has no such axes")
+    wanted = [a % rank for a in given]
+    if len(set(wanted)) != len(wanted):
+        raise BadAttribute(f"axis={axis!r}: an axis of {x.type} occurs twice")
+    return wanted, [require_shape(x, axis=a)[a] for a in wanted]
+
+
+def _at_the_end(
+    x: Symbol, axes: Sequence[int], function: Callable[[Symbol, int], Symbol]
+) -> Symbol:
+    """function(x, first axis) with these axes moved to the end, in this order, and back."""
+    rank = len(require_shape(x))
+    order = [*(a for a in range(rank) if a not in axes), *axes]
+    first = rank - len(axes)
+    if order == sorted(order):
+        return function(x, first)
+    y = function(ops.transpose(x, perm=order), first)
+    return ops.transpose(y, perm=[order.index(a) for a in range(rank)])
 
 
 @plain_layer
@@ -107,15 +119,19 @@ def layer_norm(
     gamma_initializer: Init = "ones",
     name: str | None = None,
 ) -> Symbol:
-    """The last axis, or the last few, less their mean and over their deviation.
+    """The last axis, or several axes together, less their mean and over their deviation.
 
     Weights gamma and beta of the shape of these axes. epsilon 1e-3 as in Keras; torch and ONNX
-    have 1e-5. Keras LayerNormalization, torch LayerNorm; ONNX LayerNormalization.
+    have 1e-5. Axes that are not the last cost a Transpose on either side.
+
+    Keras LayerNormalization; torch LayerNorm; ONNX LayerNormalization.
     """
-    first, sizes = _last_axes(x, axis)
+    axes, sizes = _axes(x, axis)
     gamma = _vector(x, "gamma", sizes, gamma_initializer, 1.0, scale)
     beta = _vector(x, "beta", sizes, beta_initializer, 0.0) if center else None
-    return ops.layer_normalization(x, gamma, beta, axis=first, epsilon=epsilon)
+    return _at_the_end(
+        x, axes, lambda y, i: ops.layer_normalization(y, gamma, beta, axis=i, epsilon=epsilon)
+    )
 
 
 @plain_layer
@@ -128,13 +144,15 @@ def rms_norm(
     gamma_initializer: Init = "ones",
     name: str | None = None,
 ) -> Symbol:
-    """The last axis, or the last few, over their root mean square, times gamma.
+    """The last axis, or several axes together, over their root mean square, times gamma.
 
-    Keras RMSNormalization, torch RMSNorm (epsilon: machine's); ONNX RMSNormalization.
+    Keras RMSNormalization; torch RMSNorm (epsilon the machine's); ONNX RMSNormalization.
     """
-    first, sizes = _last_axes(x, axis)
+    axes, sizes = _axes(x, axis)
     gamma = _vector(x, "gamma", sizes, gamma_initializer, 1.0, scale)
-    return ops.rms_normalization(x, gamma, axis=first, epsilon=epsilon)
+    return _at_the_end(
+        x, axes, lambda y, i: ops.rms_normalization(y, gamma, axis=i, epsilon=epsilon)
+    )
 
 
 @plain_layer
@@ -143,24 +161,35 @@ def group_norm(
     groups: int = 32,
     epsilon: float = 1e-3,
     *,
+    axis: int = 1,
     center: bool = True,
     scale: bool = True,
     beta_initializer: Init = "zeros",
     gamma_initializer: Init = "ones",
     name: str | None = None,
 ) -> Symbol:
-    """Groups of channels (axis 1) less their mean and over their deviation, for each entry.
+    """Groups of channels less their mean and over their deviation, for each entry.
 
-    groups=-1: one for each channel. Weights gamma and beta of one number a channel. Keras
-    GroupNormalization, torch GroupNorm (epsilon 1e-5); ONNX GroupNormalization.
+    groups=-1: one for each channel. axis: the channels, 1 unless given (Keras: the last). Weights
+    gamma and beta of one number a channel. epsilon 1e-3 as in Keras; torch has 1e-5.
+
+    Keras GroupNormalization; torch GroupNorm; ONNX GroupNormalization.
     """
-    channels = require_shape(x, axis=1)[1]
+    rank = len(require_shape(x, axis=axis))
+    axis %= rank
+    if axis == 0:
+        raise BadAttribute("axis=0: the batch axis has no channels")
+    channels = require_shape(x, axis=axis)[axis]
     count = channels if groups == -1 else groups
     if count < 1 or channels % count:
         raise BadAttribute(f"groups={groups}: must divide the {channels} channels of {x.type}")
     gamma = _vector(x, "gamma", (channels,), gamma_initializer, 1.0, scale)
     beta = _vector(x, "beta", (channels,), beta_initializer, 0.0, center)
-    return ops.group_normalization(x, gamma, beta, num_groups=count, epsilon=epsilon)
+    order = list(range(rank))
+    order[1], order[axis] = order[axis], order[1]
+    y = ops.transpose(x, perm=order) if axis != 1 else x
+    y = ops.group_normalization(y, gamma, beta, num_groups=count, epsilon=epsilon)
+    return ops.transpose(y, perm=order) if axis != 1 else y
 
 
 @plain_layer
@@ -176,7 +205,8 @@ def instance_norm(
 ) -> Symbol:
     """Each channel (axis 1) of each entry less its mean and over its deviation over space.
 
-    torch InstanceNorm with affine=True; ONNX InstanceNormalization.
+    Keras GroupNormalization (groups=-1); torch InstanceNorm1d to 3d (affine=True); ONNX
+    InstanceNormalization.
     """
     size = (require_shape(x, axis=1)[1],)
     gamma = _vector(x, "gamma", size, gamma_initializer, 1.0, scale)

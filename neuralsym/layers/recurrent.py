@@ -46,7 +46,7 @@ def lstm(
     initial_state: Symbol | Sequence[Symbol] | None = None,
     name: str | None = None,
 ) -> Result:
-    """Long short-term memory: [N, T, F] -> the last output [N, units], or all of them [N, T, units].
+    """Long short-term memory: [N, T, F] -> the last output [N, units], or all [N, T, units].
 
     return_sequences: all outputs. return_state: (output, h, c), of a stack or of two directions
     (output, h, c, h, c, ...), layer by layer and forward first; `initial_state` takes the same

@@ -289,7 +289,7 @@ def _slice(made: Weights, direction: int, how: Unfolding) -> Weights:
 
 # -- what goes out -----------------------------------------------------------------------------
 def _merged(y: Symbol, how: Unfolding, *, batch_first: bool) -> list[Symbol]:
-    """Y [T, directions, N, units] as the sequences that the layer gives, [N, T, ...] or [T, N, ...]."""
+    """Y [T, directions, N, units] as the layer gives it: [N, T, ...], or [T, N, ...]."""
     if how.directions == 1:
         flat = ops.squeeze(y, [1])
         return [ops.transpose(flat, perm=(1, 0, 2)) if batch_first else flat]

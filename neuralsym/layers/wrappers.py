@@ -18,7 +18,7 @@ from neuralsym.layers.recurrent import MergeMode
 def bidirectional(
     layer: Layer[Any, Any], merge_mode: MergeMode = "concat", *, name: str | None = None
 ) -> Layer[Any, Any]:
-    """A recurrent layer in both directions: `bidirectional(lstm(8))` is `lstm(8, bidirectional=True)`.
+    """A recurrent layer in both directions: of `lstm(8)` it makes `lstm(8, bidirectional=True)`.
 
     merge_mode: how the two outputs are joined: "concat", "sum", "ave", "mul", None for both.
     BadAttribute for a layer that has no other direction.
@@ -92,9 +92,7 @@ def _sizes(x: Symbol, lead: list[int], skipped: int) -> Any:
     return ops.concat([known, ops.shape(x, start=skipped)], axis=0)
 
 
-def spectral_norm(
-    layer: Callable[[Any], Any], power_iterations: int = 1
-) -> Layer[Symbol, Any]:
+def spectral_norm(layer: Callable[[Any], Any], power_iterations: int = 1) -> Layer[Symbol, Any]:
     """A layer whose kernel was trained to have spectral norm 1: at inference the layer as it is.
 
     The power iterations run in training and leave the kernel divided by its norm; that kernel is
