@@ -20,7 +20,14 @@ from neuralsym.layers.adaptive import (
     adaptive_max_pool3d,
 )
 from neuralsym.layers.aliases import *  # noqa: F403
+from neuralsym.layers.attention import (
+    additive_attention,
+    attention,
+    grouped_query_attention,
+    multi_head_attention,
+)
 from neuralsym.layers.base import Layer, Plain, require_shape
+from neuralsym.layers.cells import gru_cell, lstm_cell, rnn, simple_rnn_cell
 from neuralsym.layers.combine import chain, fork, lambda_, parallel, residual
 from neuralsym.layers.convolution import (
     conv1d,
@@ -52,13 +59,14 @@ from neuralsym.layers.depthwise import (
     separable_conv2d,
     separable_conv3d,
 )
+from neuralsym.layers.einsum_dense import einsum_dense
+from neuralsym.layers.embedding import embedding, embedding_bag, reversible_embedding
 from neuralsym.layers.encode import (
     category_encoding,
     discretization,
     normalization,
     rescaling,
 )
-from neuralsym.layers.embedding import embedding, embedding_bag, reversible_embedding
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.global_pool import (
     global_avg_pool1d,
@@ -71,11 +79,13 @@ from neuralsym.layers.global_pool import (
     global_max_pool2d,
     global_max_pool3d,
 )
+from neuralsym.layers.lookup import integer_lookup, string_lookup
 from neuralsym.layers.lp_pool import (
     lp_pool1d,
     lp_pool2d,
     lp_pool3d,
 )
+from neuralsym.layers.masks import masking
 from neuralsym.layers.merge import (
     add,
     average,
@@ -133,6 +143,7 @@ from neuralsym.layers.pool import (
     max_pool2d,
     max_pool3d,
 )
+from neuralsym.layers.positions import position_embedding, rotary_embedding, sinusoidal_positions
 from neuralsym.layers.rearrange import (
     channel_shuffle,
     pixel_shuffle,
@@ -155,6 +166,7 @@ from neuralsym.layers.rectifiers import (
     threshold,
     thresholded_relu,
 )
+from neuralsym.layers.recurrent import gru, lstm, simple_rnn
 from neuralsym.layers.resize import (
     resizing,
     upsample,
@@ -164,6 +176,7 @@ from neuralsym.layers.resize import (
     upsampling_bilinear2d,
     upsampling_nearest2d,
 )
+from neuralsym.layers.scale import local_response_norm, unit_norm
 from neuralsym.layers.shape import (
     flatten,
     permute,
@@ -189,6 +202,7 @@ from neuralsym.layers.sigmoids import (
     swish,
     tanh,
 )
+from neuralsym.layers.signal import mel_spectrogram, stft_spectrogram
 from neuralsym.layers.similarity import (
     bilinear,
     cosine_similarity,
@@ -206,6 +220,11 @@ from neuralsym.layers.softmaxes import (
     softmin,
     sparsemax,
 )
+from neuralsym.layers.transformer import (
+    transformer,
+    transformer_decoder_layer,
+    transformer_encoder_layer,
+)
 from neuralsym.layers.unpool import (
     max_pool1d_with_indices,
     max_pool2d_with_indices,
@@ -215,6 +234,7 @@ from neuralsym.layers.unpool import (
     max_unpool3d,
 )
 from neuralsym.layers.weights import weight
+from neuralsym.layers.wrappers import bidirectional, spectral_norm, time_distributed
 
 __all__ = [
     # beginning and end
@@ -272,7 +292,32 @@ __all__ = [
     "fully_connected",
     "linear",
     "dense",
+    "einsum_dense",
     "embedding",
+    "embedding_bag",
+    "reversible_embedding",
+    "position_embedding",
+    "sinusoidal_positions",
+    "rotary_embedding",
+    # sequences
+    "lstm",
+    "gru",
+    "simple_rnn",
+    "rnn",
+    "lstm_cell",
+    "gru_cell",
+    "simple_rnn_cell",
+    "bidirectional",
+    "time_distributed",
+    "masking",
+    # attention
+    "attention",
+    "additive_attention",
+    "multi_head_attention",
+    "grouped_query_attention",
+    "transformer_encoder_layer",
+    "transformer_decoder_layer",
+    "transformer",
     # normalisation
     "normalisation",
     "batch_norm",
@@ -280,6 +325,9 @@ __all__ = [
     "group_norm",
     "instance_norm",
     "rms_norm",
+    "unit_norm",
+    "local_response_norm",
+    "spectral_norm",
     # activations
     "activation",
     "relu",
@@ -376,6 +424,10 @@ __all__ = [
     "normalization",
     "category_encoding",
     "discretization",
+    "string_lookup",
+    "integer_lookup",
+    "stft_spectrogram",
+    "mel_spectrogram",
     # joining
     "add",
     "subtract",

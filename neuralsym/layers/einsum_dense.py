@@ -1,4 +1,4 @@
-"""Affine maps said by an equation, and the bilinear one of two inputs."""
+"""Affine maps said by an equation."""
 
 from __future__ import annotations
 
@@ -142,36 +142,3 @@ def _bias(x: Symbol, said: Equation, sizes: dict[str, Any], axes: str, init: Ini
         raise ShapeMismatch(f"bias_axes={axes!r} needs fixed sizes, came {x.type}")
     count = float(math.prod(shape))
     return weight("bias", shape, init, fans=(count, count), dtype=x.dtype)
-
-
-@layer
-def bilinear(
-    xs: Sequence[Symbol],
-    units: int,
-    *,
-    activation: Activation = None,
-    use_bias: bool = True,
-    kernel_initializer: Init = "standard",
-    bias_initializer: Init = "zeros",
-    name: str | None = None,
-) -> Symbol:
-    """a^T K_u b + bias_u for each unit: ([..., n], [..., m]) -> [..., units].
-
-    Weights: kernel [units, n, m], by default uniform within sqrt(1/n) as in torch, and bias.
-
-    torch Bilinear; ONNX Einsum and Add.
-    """
-    if len(xs) != 2:
-        raise BadAttribute(f"takes exactly 2 symbols, {len(xs)} came")
-    if units < 1:
-        raise BadAttribute(f"units={units}: must be at least 1")
-    a, b = xs
-    n, m = (int(require_shape(x, axis=-1)[-1]) for x in (a, b))
-    kernel = weight(
-        "kernel", (units, n, m), kernel_initializer, fans=(float(n), float(units)), dtype=a.dtype
-    )
-    y = ops.einsum((a, kernel, b), "...i,kij,...j->...k")
-    if use_bias:
-        size = (float(units), float(units))
-        y = y + weight("bias", (units,), bias_initializer, fans=size, dtype=a.dtype)
-    return activate(y, activation)

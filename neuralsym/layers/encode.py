@@ -111,7 +111,7 @@ def normalization(
 
 
 # -- categories --------------------------------------------------------------------------------
-def _encoded(x: Symbol, depth: int, output_mode: str) -> Symbol:
+def encoded(x: Symbol, depth: int, output_mode: str) -> Symbol:
     """Integers [..., k] as vectors over `depth` categories; ones that are none give zeros."""
     shape = require_shape(x)
     if output_mode == "one_hot" and len(shape) > 1 and shape[-1] == 1:
@@ -126,7 +126,7 @@ def _encoded(x: Symbol, depth: int, output_mode: str) -> Symbol:
     return reduce(vectors, [-2], keepdims=0)
 
 
-def _check_mode(output_mode: str, known: Sequence[str]) -> None:
+def check_mode(output_mode: str, known: Sequence[str]) -> None:
     if output_mode not in known:
         hint = did_you_mean(str(output_mode), known)
         raise BadAttribute(f"output_mode={output_mode!r}{hint}; known: {', '.join(known)}")
@@ -147,12 +147,12 @@ def category_encoding(
     """
     if num_tokens < 1:
         raise BadAttribute(f"num_tokens={num_tokens}: must be at least 1")
-    _check_mode(output_mode, ("multi_hot", "one_hot", "count"))
+    check_mode(output_mode, ("multi_hot", "one_hot", "count"))
     if not require_shape(x):
         raise ShapeMismatch(f"takes a batch of integers, came {x.type}")
     if not (x.dtype.is_integer or x.dtype.is_float):
         raise TypeMismatch(f"takes integers, came {x.type}")
-    return _encoded(x, num_tokens, output_mode)
+    return encoded(x, num_tokens, output_mode)
 
 
 @layer
@@ -174,7 +174,7 @@ def discretization(
     edges = _numbers(bin_boundaries, "bin_boundaries")
     if edges.ndim != 1 or not len(edges) or (np.diff(edges) < 0).any():
         raise BadAttribute(f"bin_boundaries={bin_boundaries!r}: rising numbers, at least one")
-    _check_mode(output_mode, ("int", "one_hot", "multi_hot", "count"))
+    check_mode(output_mode, ("int", "one_hot", "multi_hot", "count"))
     number = x if x.dtype.is_float else ops.cast(x, to="float32")
     above = ops.unsqueeze(number, [-1]) >= constant(edges, str(number.dtype))
     bins = ops.reduce_sum(ops.cast(above, to="int64"), [-1], keepdims=0)
@@ -182,4 +182,4 @@ def discretization(
         return bins
     if not require_shape(x):
         raise ShapeMismatch(f"output_mode={output_mode!r} takes a batch, came {x.type}")
-    return _encoded(bins, len(edges) + 1, output_mode)
+    return encoded(bins, len(edges) + 1, output_mode)

@@ -1,4 +1,4 @@
-"""Words and numbers to indices, and indices to vectors: preprocessing that ONNX can hold."""
+"""Words and numbers to their places in a vocabulary, and back."""
 
 from __future__ import annotations
 
@@ -10,90 +10,12 @@ import numpy as np
 from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch, did_you_mean
-from neuralsym.layers.base import require_shape
+from neuralsym.errors import BadAttribute, TypeMismatch
+from neuralsym.layers.encode import check_mode, encoded
 from neuralsym.layers.factory import layer
 
 OutputMode: TypeAlias = Literal["int", "one_hot", "multi_hot", "count", "tf_idf"]
 _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
-
-
-def _check_mode(mode: str, modes: Sequence[str] = _MODES) -> None:
-    if mode not in modes:
-        raise BadAttribute(
-            f"output_mode={mode!r}{did_you_mean(mode, modes)}: one of {', '.join(modes)}"
-        )
-
-
-def _encoded(indices: Symbol, mode: str, depth: int, weights: Symbol | None = None) -> Symbol:
-    """Indices [..., L] as int, or as vectors of `depth` numbers; an index out of range is none."""
-    if mode == "int":
-        return indices
-    shape = require_shape(indices)
-    if not shape:
-        raise ShapeMismatch(f"takes a batch of indices, came {indices.type}")
-    if mode == "one_hot" and len(shape) > 1 and shape[-1] == 1:
-        indices = ops.squeeze(indices, [-1])
-    classes = constant(np.arange(depth), str(indices.dtype))
-    hot = ops.cast(ops.equal(ops.unsqueeze(indices, [-1]), classes), to="float32")
-    if mode == "one_hot":
-        return hot
-    if mode == "multi_hot":
-        return ops.reduce_max(hot, [-2], keepdims=0)
-    if weights is not None:
-        hot = hot * ops.unsqueeze(weights, [-1])
-    return ops.reduce_sum(hot, [-2], keepdims=0)
-
-
-@layer
-def category_encoding(
-    x: Symbol | Sequence[Symbol],
-    num_tokens: int,
-    output_mode: Literal["one_hot", "multi_hot", "count"] = "multi_hot",
-    *,
-    name: str | None = None,
-) -> Symbol:
-    """Indices as vectors of num_tokens numbers: integers [N, L] -> float32 [N, num_tokens].
-
-    "multi_hot": 1 where an index of the row occurs; "count": how often, or the sum of a second
-    symbol [N, L] of weights, `(x, weights) | category_encoding(...)`; "one_hot": a vector for each
-    index [..., num_tokens], a last axis of size 1 being taken away. What is no index is left out.
-
-    Keras CategoryEncoding; torch functional.one_hot; ONNX Equal, Cast, and ReduceMax or ReduceSum.
-    """
-    _check_mode(output_mode, ("one_hot", "multi_hot", "count"))
-    if num_tokens < 1:
-        raise BadAttribute(f"num_tokens={num_tokens}: must be at least 1")
-    indices, *weights = [x] if isinstance(x, Symbol) else list(x)
-    if len(weights) > 1 or (weights and output_mode != "count"):
-        raise BadAttribute("takes indices, and for output_mode='count' one symbol of weights")
-    if not indices.dtype.is_integer:
-        raise TypeMismatch(f"takes integers, came {indices.type}")
-    return _encoded(indices, output_mode, num_tokens, weights[0] if weights else None)
-
-
-@layer
-def discretization(
-    x: Symbol,
-    bin_boundaries: Sequence[float],
-    output_mode: Literal["int", "one_hot", "multi_hot", "count"] = "int",
-    *,
-    name: str | None = None,
-) -> Symbol:
-    """The number of the bin of each value: -> int64 of the same shape, or vectors of its kind.
-
-    bin_boundaries: rising; bin i holds boundaries[i-1] <= x < boundaries[i], so there is one bin
-    more. output_mode as in category_encoding.
-
-    Keras Discretization; torch bucketize (right=True); ONNX GreaterOrEqual, Cast and ReduceSum.
-    """
-    _check_mode(output_mode, ("int", "one_hot", "multi_hot", "count"))
-    bounds = np.asarray(bin_boundaries, np.float64)
-    if bounds.ndim != 1 or not bounds.size or np.any(np.diff(bounds) <= 0):
-        raise BadAttribute("bin_boundaries: one rising sequence of numbers is needed")
-    reached = ops.unsqueeze(x, [-1]) >= constant(bounds, str(x.dtype))
-    bins = ops.reduce_sum(ops.cast(reached, to="int64"), [-1], keepdims=0)
-    return _encoded(bins, output_mode, len(bounds) + 1)
 
 
 @layer
@@ -184,7 +106,7 @@ class _Table:
     """A vocabulary with its indices: mask, unknown ones, words."""
 
     def __init__(self, words: list[Any], oov: int, mask: Any, unknown: Any, mode: str) -> None:
-        _check_mode(mode)
+        check_mode(mode, _MODES)
         if not words:
             raise BadAttribute("vocabulary: at least one word is needed")
         if oov < 0:
@@ -226,14 +148,16 @@ def _weighed(
 ) -> Symbol:
     if (idf_weights is not None) != (mode == "tf_idf"):
         raise BadAttribute("idf_weights and output_mode='tf_idf' are given together")
-    encoded = _encoded(found, mode, table.oov + len(table.words))
+    if mode == "int":
+        return found
+    made = encoded(found, table.oov + len(table.words), "count" if mode == "tf_idf" else mode)
     if idf_weights is None:
-        return encoded
+        return made
     weights = np.asarray(idf_weights, np.float64)
     if weights.shape != (len(table.words),):
         raise BadAttribute(f"idf_weights: one for each of the {len(table.words)} words is needed")
     padded = np.concatenate([np.full(table.oov, weights.mean()), weights])
-    return encoded * constant(padded, str(encoded.dtype))
+    return made * constant(padded, str(made.dtype))
 
 
 def _is_string(x: Symbol) -> None:

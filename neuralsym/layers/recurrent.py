@@ -12,7 +12,7 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.layers.activation import Activation
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence
-from neuralsym.layers.unfold import Unfolding, unfold
+from neuralsym.layers.unrolling import Unfolding, unfold
 from neuralsym.layers.weights import Init
 
 MergeMode: TypeAlias = Literal["concat", "sum", "ave", "mul"] | None
