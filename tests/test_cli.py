@@ -50,6 +50,9 @@ def test_zoo_list_and_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert "resnet" not in out
     assert main(["zoo", "show", "resnet50"]) == 0
     assert "25,610,152" in capsys.readouterr().out
+    assert main(["zoo", "list", "resnet??", "--sort", "accuracy"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "resnet" in line]
+    assert listed == ["resnet50", "resnet34", "resnet18"]
     assert main(["zoo", "list", "nothing*"]) == 1
     assert main(["zoo", "show", "resnet51"]) == 1
     assert "resnet50" in capsys.readouterr().err

@@ -6,6 +6,9 @@ The bare name is torchvision's architecture, NAME_keras is Keras's. Weights are 
 `seed`. The input is called `input`; the output `logits`, `probs` or `features`.
 """
 
+from neuralsym.zoo.alexnet import (
+    alexnet,
+)
 from neuralsym.zoo.convnext import (
     convnext_base,
     convnext_base_keras,
@@ -56,12 +59,24 @@ from neuralsym.zoo.efficientnet_v2 import (
     efficientnet_v2_s,
     efficientnet_v2_s_keras,
 )
+from neuralsym.zoo.facts import (
+    Info,
+    info,
+)
 from neuralsym.zoo.googlenet import (
     googlenet,
+)
+from neuralsym.zoo.inception_resnet_v2 import (
+    inception_resnet_v2,
 )
 from neuralsym.zoo.inception_v3 import (
     inception_v3,
     inception_v3_keras,
+)
+from neuralsym.zoo.labels import (
+    Prediction,
+    class_names,
+    decode,
 )
 from neuralsym.zoo.maxvit import (
     maxvit_t,
@@ -75,6 +90,12 @@ from neuralsym.zoo.mnasnet import (
 from neuralsym.zoo.mnist import (
     mnist,
 )
+from neuralsym.zoo.mobilenet import (
+    mobilenet,
+    mobilenet_025,
+    mobilenet_050,
+    mobilenet_075,
+)
 from neuralsym.zoo.mobilenet_v2 import (
     mobilenet_v2,
     mobilenet_v2_keras,
@@ -85,18 +106,18 @@ from neuralsym.zoo.mobilenet_v3 import (
     mobilenet_v3_small,
     mobilenet_v3_small_keras,
 )
+from neuralsym.zoo.nasnet import (
+    nasnet_large,
+    nasnet_mobile,
+)
 from neuralsym.zoo.preprocess import (
-    Prediction,
     Preprocessing,
-    decode,
     preprocess,
     preprocess_for,
 )
 from neuralsym.zoo.registry import (
-    Info,
     Options,
     create,
-    info,
     models,
 )
 from neuralsym.zoo.regnet import (
@@ -157,6 +178,18 @@ from neuralsym.zoo.swin import (
     swin_v2_s,
     swin_v2_t,
 )
+from neuralsym.zoo.vgg import (
+    vgg11,
+    vgg11_bn,
+    vgg13,
+    vgg13_bn,
+    vgg16,
+    vgg16_bn,
+    vgg16_keras,
+    vgg19,
+    vgg19_bn,
+    vgg19_keras,
+)
 from neuralsym.zoo.vit import (
     vit_b_16,
     vit_b_32,
@@ -164,12 +197,17 @@ from neuralsym.zoo.vit import (
     vit_l_16,
     vit_l_32,
 )
+from neuralsym.zoo.xception import (
+    xception,
+)
 
 __all__ = [
     "Info",
     "Options",
     "Prediction",
     "Preprocessing",
+    "alexnet",
+    "class_names",
     "convnext_base",
     "convnext_base_keras",
     "convnext_large",
@@ -215,6 +253,7 @@ __all__ = [
     "efficientnet_v2_s",
     "efficientnet_v2_s_keras",
     "googlenet",
+    "inception_resnet_v2",
     "inception_v3",
     "inception_v3_keras",
     "info",
@@ -224,6 +263,10 @@ __all__ = [
     "mnasnet1_0",
     "mnasnet1_3",
     "mnist",
+    "mobilenet",
+    "mobilenet_025",
+    "mobilenet_050",
+    "mobilenet_075",
     "mobilenet_v2",
     "mobilenet_v2_keras",
     "mobilenet_v3_large",
@@ -231,6 +274,8 @@ __all__ = [
     "mobilenet_v3_small",
     "mobilenet_v3_small_keras",
     "models",
+    "nasnet_large",
+    "nasnet_mobile",
     "preprocess",
     "preprocess_for",
     "regnet_x_16gf",
@@ -277,6 +322,16 @@ __all__ = [
     "swin_v2_b",
     "swin_v2_s",
     "swin_v2_t",
+    "vgg11",
+    "vgg11_bn",
+    "vgg13",
+    "vgg13_bn",
+    "vgg16",
+    "vgg16_bn",
+    "vgg16_keras",
+    "vgg19",
+    "vgg19_bn",
+    "vgg19_keras",
     "vit_b_16",
     "vit_b_32",
     "vit_h_14",
@@ -284,4 +339,5 @@ __all__ = [
     "vit_l_32",
     "wide_resnet101_2",
     "wide_resnet50_2",
+    "xception",
 ]

@@ -17,6 +17,7 @@ from neuralsym.zoo.registry import Options, assemble, register
     classes=10,
     preprocessing=Preprocessing("unit", 32, (32, 32)),
     source="owl_symbolic",
+    labels="",
 )
 def mnist(**options: Unpack[Options]) -> Network:
     """Batch norm, 3x3 convolution of 32, pool, 512 hidden units; 4,200,854 parameters."""

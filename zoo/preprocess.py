@@ -1,4 +1,4 @@
-"""Pictures as networks take them, and their answers as classes.
+"""Pictures as networks take them.
 
 Modes, on pictures of RGB values 0 to 255: "torch" scales to 0..1, then subtracts ImageNet's mean
 and divides by its deviation; "tf" scales to -1..1; "caffe" turns RGB to BGR and subtracts the
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from neuralsym.errors import BadAttribute, FormatError, ShapeMismatch
+from neuralsym.errors import FormatError, ShapeMismatch
 from neuralsym.network import Network
 
 Mode = Literal["torch", "tf", "caffe", "unit", "raw"]
@@ -109,7 +109,8 @@ class Preprocessing:
 
     def __str__(self) -> str:
         height, width = self.size
-        return f"{self.mode}, shorter side {self.resize}, middle {height}x{width}"
+        side = f"shorter side {self.resize} ({self.interpolation})"
+        return f"{self.mode}, {side}, middle {height}x{width}"
 
 
 def _torch(x: NDArray[np.float32]) -> NDArray[Any]:
@@ -194,46 +195,3 @@ def preprocess_for(network: Network, pictures: Picture | Sequence[Picture]) -> N
     if isinstance(height, int) and isinstance(width, int):
         made = made.at((height, width))
     return made(pictures)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """A class that a network sees, and how sure it is (0 to 1)."""
-
-    index: int
-    label: str
-    score: float
-
-
-def decode(
-    name: str | None,
-    logits: ArrayLike,
-    top: int = 5,
-    labels: Sequence[str] | None = None,
-) -> list[list[Prediction]]:
-    """The `top` likeliest classes of each row of logits (or probabilities) [N, classes].
-
-    labels: the names of the classes in order; without them a class is called by its number, as
-    no list of names comes with the zoo. Raises ShapeMismatch for another rank or number.
-    """
-    if name is not None:
-        preprocess(name)  # refuses an unknown name
-    values = np.asarray(logits, np.float64)
-    if values.ndim != 2:
-        raise ShapeMismatch(f"decode takes [N, classes], came {list(values.shape)}")
-    if labels is not None and len(labels) != values.shape[1]:
-        raise ShapeMismatch(f"{len(labels)} labels for {values.shape[1]} classes")
-    if top < 1:
-        raise BadAttribute(f"top={top}: at least one class")
-    sure = bool((values >= 0).all() and np.allclose(values.sum(1), 1, atol=1e-3))
-    if not sure:
-        values = np.exp(values - values.max(1, keepdims=True))
-        values /= values.sum(1, keepdims=True)
-    best = np.argsort(-values, axis=1, kind="stable")[:, :top]
-    return [
-        [
-            Prediction(int(k), labels[k] if labels is not None else f"class {k}", float(row[k]))
-            for k in order
-        ]
-        for order, row in zip(best, values, strict=True)
-    ]

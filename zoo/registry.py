@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
 from inspect import Parameter, Signature, cleandoc
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, get_type_hints
 
@@ -22,7 +21,6 @@ from neuralsym.errors import (
     user_line,
 )
 from neuralsym.network import Network
-from neuralsym.summary import summarize
 from neuralsym.zoo.preprocess import Interpolation, Mode, Preprocessing
 
 Make = TypeVar("Make", bound=Callable[..., Network])
@@ -50,7 +48,7 @@ class Entry:
     """One network as it was published.
 
     accuracy: top-1 / top-5 on ImageNet in percent that the named weights have, as their source
-    says; `size` is (channels, height, width).
+    says; `size` is (channels, height, width); labels: the file of class names (labels.py) or "".
     """
 
     name: str
@@ -62,33 +60,7 @@ class Entry:
     source: str
     accuracy: str
     aliases: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Info:
-    """What is known about a network; counted, not measured.
-
-    params: trainable weights and batch-norm statistics; constants: numbers that the file needs
-    beside them; macs: multiply-adds of one picture.
-    """
-
-    name: str
-    params: int
-    trainable: int
-    constants: int
-    macs: int
-    input_shape: tuple[int, int, int]
-    classes: int
-    preprocessing: Preprocessing
-    paper: str
-    source: str
-    accuracy: str
-    aliases: tuple[str, ...]
-
-    def facts(self) -> list[tuple[str, Any]]:
-        """Every field but the name, without those that say nothing."""
-        found = ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "name")
-        return [(name, value) for name, value in found if value not in ("", ())]
+    labels: str
 
 
 ENTRIES: dict[str, Entry] = {}
@@ -104,11 +76,14 @@ def register(
     accuracy: str = "",
     classes: int = 1000,
     aliases: tuple[str, ...] = (),
+    labels: str = "imagenet",
 ) -> Callable[[Make], Make]:
     """Enter a function that makes a network into the list, and show its options in help()."""
 
     def enter(make: Make) -> Make:
-        entry = Entry(name, make, size, classes, preprocessing, paper, source, accuracy, aliases)
+        entry = Entry(
+            name, make, size, classes, preprocessing, paper, source, accuracy, aliases, labels
+        )
         for key in (name, *aliases):
             if key in ENTRIES:
                 raise GraphError(f"the zoo has a network {key!r} already")
@@ -219,32 +194,6 @@ def find(name: str) -> Entry:
 def create(name: str, **options: Any) -> Network:
     """The network of that name: `create("resnet50", batch=1, classes=10)`; options as Options."""
     return find(name).make(**options)
-
-
-@cache
-def _info(name: str) -> Info:
-    entry = ENTRIES[name]
-    counted = summarize(entry.make().graph)
-    assert isinstance(counted.macs, int)
-    return Info(
-        name=name,
-        params=counted.parameters,
-        trainable=counted.trainable,
-        constants=counted.constants,
-        macs=counted.macs,
-        input_shape=entry.size,
-        classes=entry.classes,
-        preprocessing=entry.preprocessing,
-        paper=entry.paper,
-        source=entry.source,
-        accuracy=entry.accuracy,
-        aliases=entry.aliases,
-    )
-
-
-def info(name: str) -> Info:
-    """What is known about a network. Its graph is built for it; no weight is drawn."""
-    return _info(find(name).name)
 
 
 def assemble(

@@ -73,6 +73,12 @@ def make_parser() -> argparse.ArgumentParser:
     of_zoo = zoo.add_subparsers(metavar="COMMAND", required=True)
     listing = _add(of_zoo, "list", "zoo:list_models", "list the networks")
     listing.add_argument("pattern", nargs="?", default="*", help='such as "resnet*"')
+    listing.add_argument(
+        "--sort",
+        choices=("name", "parameters", "macs", "input", "accuracy"),
+        default="name",
+        help="the order: by name, the smallest first, or the most accurate first",
+    )
     show = _add(of_zoo, "show", "zoo:show_model", "show one network")
     show.add_argument("name", help="a name of the list")
 

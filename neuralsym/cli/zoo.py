@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,35 @@ from neuralsym.cli.output import Progress
 from neuralsym.errors import BadAttribute, FormatError
 from neuralsym.summary import table
 
+ORDERS: dict[str, Callable[[zoo.Info], Any]] = {
+    "name": lambda info: info.name,
+    "parameters": lambda info: info.params,
+    "macs": lambda info: info.macs,
+    "input": lambda info: (info.input_shape[1:], info.name),
+    "accuracy": lambda info: (-(info.top1 or 0), info.name),
+}
+"""What `neuralsym zoo list --sort` takes; the most accurate come first, else the smallest."""
+
 
 def list_models(given: argparse.Namespace) -> int:
     names = zoo.models(given.pattern)
     if not names:
         print(f"neuralsym: no network of the zoo is called like {given.pattern!r}", file=sys.stderr)
         return 1
-    rows = []
-    for name in names:
-        info = zoo.info(name)
-        constants = f"{info.constants:,}" if info.constants else ""
-        size = "x".join(map(str, info.input_shape))
-        rows.append((name, f"{info.params:,}", constants, f"{info.macs / 1e6:,.0f}", size))
-    head = ("network", "parameters", "constants", "MMACs", "input")
+    found = [zoo.info(name) for name in names]
+    found.sort(key=ORDERS[given.sort])
+    rows = [
+        (
+            info.name,
+            f"{info.params:,}",
+            f"{info.constants:,}" if info.constants else "",
+            f"{info.macs / 1e6:,.0f}",
+            "x".join(map(str, info.input_shape)),
+            info.accuracy,
+        )
+        for info in found
+    ]
+    head = ("network", "parameters", "constants", "MMACs", "input", "top-1 / top-5")
     print("\n".join(table(head, rows, right=(1, 2, 3))))
     return 0
 
@@ -32,6 +49,8 @@ def list_models(given: argparse.Namespace) -> int:
 def show_model(given: argparse.Namespace) -> int:
     info = zoo.info(given.name)
     rows = [(name.replace("_", " "), _text(value)) for name, value in info.facts()]
+    if info.class_names:
+        rows.append(("class names", f"{', '.join(info.class_names[:3])}, ..."))
     print("\n".join(table(("network", info.name), rows)))
     return 0
 

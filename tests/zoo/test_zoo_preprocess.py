@@ -19,6 +19,7 @@ from neuralsym.zoo import Preprocessing
         ("tf", [1.0, -0.6, -1.0]),
         ("caffe", [0 - 103.939, 51 - 116.779, 255 - 123.68]),
         ("unit", [1.0, 0.2, 0.0]),
+        ("raw", [255.0, 51.0, 0.0]),
     ],
 )
 def test_modes(mode: str, expected: list[float]) -> None:
@@ -67,6 +68,11 @@ def test_decode() -> None:
     assert [p.index for p in best] == [1, 2]
     assert best[0].label == "class 1"
     assert best[0].score == pytest.approx(np.exp(2) / (1 + np.exp(1) + np.exp(2)))
+    logits = np.zeros((1, 1000))
+    logits[0, 283] = 9
+    ((cat,),) = zoo.decode("resnet50", logits, top=1)
+    assert (cat.index, cat.label) == (283, "Persian cat")
+    assert zoo.decode("resnet50", [[0.0, 1.0]])[0][0].label == "class 1", "a head of one's own"
     ((first,),) = zoo.decode(None, [[0.1, 0.9]], top=1, labels=["cat", "dog"])
     assert (first.label, first.score) == ("dog", pytest.approx(0.9))
     with pytest.raises(ShapeMismatch):

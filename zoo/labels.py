@@ -1,0 +1,75 @@
+"""What the classes of networks are called, and the answers of networks as classes.
+
+imagenet.txt has ImageNet's 1000 names in the order of its synsets, as torchvision lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from neuralsym.errors import BadAttribute, ShapeMismatch
+from neuralsym.zoo.registry import find
+
+
+def class_names(name: str) -> tuple[str, ...]:
+    """The names of the classes that a network was published with, in order; () if it has none."""
+    return _names(find(name).labels)
+
+
+@cache
+def _names(labels: str) -> tuple[str, ...]:
+    if not labels:
+        return ()
+    text = Path(__file__).with_name(f"{labels}.txt").read_text(encoding="utf-8")
+    return tuple(text.splitlines())
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A class that a network sees, and how sure it is (0 to 1)."""
+
+    index: int
+    label: str
+    score: float
+
+
+def decode(
+    name: str | None,
+    logits: ArrayLike,
+    top: int = 5,
+    labels: Sequence[str] | None = None,
+) -> list[list[Prediction]]:
+    """The `top` likeliest classes of each row of logits (or probabilities) [N, classes].
+
+    labels: the names of the classes in order; those that the named network was published with
+    unless given, where there are as many. Without any, a class is called by its number. Raises
+    ShapeMismatch for another rank or number.
+    """
+    known = () if name is None else class_names(name)
+    values = np.asarray(logits, np.float64)
+    if values.ndim != 2:
+        raise ShapeMismatch(f"decode takes [N, classes], came {list(values.shape)}")
+    if labels is None:
+        labels = known if len(known) == values.shape[1] else None
+    elif len(labels) != values.shape[1]:
+        raise ShapeMismatch(f"{len(labels)} labels for {values.shape[1]} classes")
+    if top < 1:
+        raise BadAttribute(f"top={top}: at least one class")
+    sure = bool((values >= 0).all() and np.allclose(values.sum(1), 1, atol=1e-3))
+    if not sure:
+        values = np.exp(values - values.max(1, keepdims=True))
+        values /= values.sum(1, keepdims=True)
+    best = np.argsort(-values, axis=1, kind="stable")[:, :top]
+    return [
+        [
+            Prediction(int(k), labels[k] if labels is not None else f"class {k}", float(row[k]))
+            for k in order
+        ]
+        for order, row in zip(best, values, strict=True)
+    ]
