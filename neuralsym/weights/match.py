@@ -13,9 +13,9 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.symbol import Symbol
 from neuralsym.core.tensor import Tensor
 from neuralsym.dtypes import NumberType
-from neuralsym.errors import WeightsError, counted, did_you_mean
+from neuralsym.errors import FormatError, WeightsError, counted, did_you_mean
 from neuralsym.weights.formats import Stored
-from neuralsym.weights.keys import Index, index_of
+from neuralsym.weights.keys import index_of
 from neuralsym.weights.layouts import Shape, arrange, use_of
 from neuralsym.weights.names import Framework, Keys, Scheme, Shapes, Source, paths
 from neuralsym.weights.schemes import of_family
@@ -97,7 +97,10 @@ def match_weights(
     wrong: dict[str, str] = {}
     for name, (source, keys) in best.found.items():
         refused = next((stored.refused[k] for k in keys if k in stored.refused), None)
-        made = refused or _made(graph, symbols[name], source, keys, stored, best.framework)
+        try:
+            made = refused or _made(graph, symbols[name], source, keys, stored, best.framework)
+        except FormatError as error:  # found when the numbers are read
+            raise WeightsError(f"{stored.label}: {error}") from None
         if isinstance(made, Tensor):
             tensors[name] = made
         else:
@@ -165,7 +168,8 @@ def _tried(
     sources = {n: s if isinstance(s, Source) else Source((s,)) for n, s in wanted.items()}
     framework = None if scheme.name == OWN else scheme.framework
     listed = [*stored.tensors, *stored.refused]
-    index: Index = index_of(framework, listed, [k for s in sources.values() for k in s.keys])
+    keys_of_scheme = [key for source in sources.values() for key in source.keys]
+    index = index_of(framework, listed, keys_of_scheme, scheme.ignored)
     found: dict[str, tuple[Source, tuple[str, ...]]] = {}
     missing = {n: "" for n in shapes if n not in sources}
     used: set[str] = set()
@@ -222,7 +226,7 @@ def _made(
 ) -> Tensor | str:
     """The tensor of a weight, or why what is stored does not fit it."""
     old: Tensor = symbol.attrs["value"]
-    if not keys:
+    if not keys and source.combine is None:
         return Tensor.of(np.full(old.shape, source.fill or 0.0, old.dtype.numpy))
     given = [stored.tensors[key] for key in keys]
     here = "" if keys == (graph.names[symbol.node],) else f" from {', '.join(map(repr, keys))}"
