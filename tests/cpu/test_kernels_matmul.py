@@ -148,7 +148,7 @@ def test_global_pool_flatten_gemm_copies_nothing():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 16, 6, 6)).astype(np.float32)
     w = rng.standard_normal((32, 16, 3, 3)).astype(np.float32)
-    dense = rng.standard_normal((32, 10)).astype(np.float32)
+    dense = rng.standard_normal((32, 20)).astype(np.float32)
     made, fed = leaves([x], free={0: (0,)})
     y = ops.gemm(ops.flatten(ops.global_average_pool(ops.conv(made[0], w))), dense)
     cell = cell_of([y], made)

@@ -18,6 +18,7 @@ MODULES = (
     "conv",
     "pool",
     "matmul",
+    "matmul_few",
     "matmul_column",
     "movement",
     "gather",
