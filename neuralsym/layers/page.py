@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from neuralsym.layers.factory import Factory
 
@@ -73,7 +74,7 @@ def rows() -> list[Row]:
     """Every layer that `from neuralsym.layers import *` gives, in the order of `__all__`."""
     from neuralsym import layers
 
-    found: dict[int, tuple[list[str], Factory[..., ..., object]]] = {}
+    found: dict[int, tuple[list[str], Factory[Any, ..., Any]]] = {}
     for name in layers.__all__:
         value = getattr(layers, name)
         if isinstance(value, Factory):
@@ -81,7 +82,7 @@ def rows() -> list[Row]:
     return [_row(tuple(names), made) for names, made in found.values()]
 
 
-def _row(names: tuple[str, ...], made: Factory[..., ..., object]) -> Row:
+def _row(names: tuple[str, ...], made: Factory[Any, ..., Any]) -> Row:
     documentation = inspect.getdoc(made.function) or ""
     sentence = " ".join(documentation.partition("\n\n")[0].split())
     section = made.function.__module__.rpartition(".")[2]

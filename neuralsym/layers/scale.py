@@ -39,8 +39,8 @@ def local_response_norm(
 ) -> Symbol:
     """x / (k + alpha / size * s)^beta, s the sum of squares of `size` neighbouring channels.
 
-    Channels are axis 1. size is odd in ONNX: of an even one torch takes one channel more before than behind, which no
-    operator says. Krizhevsky et al. 2012.
+    Channels are axis 1. size is odd: of an even one torch takes one channel more before than
+    behind, which ONNX does not say. Krizhevsky et al. 2012.
 
     torch LocalResponseNorm, CrossMapLRN2d; ONNX LRN.
     """

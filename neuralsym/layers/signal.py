@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -66,7 +67,7 @@ def stft_spectrogram(
         )
     channels = int(require_shape(x, rank=3, axis=1)[1])
     count = size // 2 + 1
-    parts = {}
+    parts: dict[str, Symbol] = {}
     for side in _SIDES:
         if mode not in _SIDES or mode == side:
             init = Stft(side, window, scaling, periodic)
@@ -92,7 +93,7 @@ def _filtered(x: Symbol, kernel: Symbol, step: int, same: bool) -> Symbol:
     return ops.conv(rows, wide, strides=(1, step), pads=(0, total // 2, 0, total - total // 2))
 
 
-def _shown(mode: str, parts: dict[str, Symbol], count: int) -> Symbol:
+def _shown(mode: str, parts: Mapping[str, Symbol], count: int) -> Symbol:
     """What a mode shows of the real and imaginary parts [N, F, C, frames]."""
     if mode in _SIDES:
         return parts[mode]

@@ -129,7 +129,7 @@ def _sorted(
         if states:
             raise BadAttribute("initial states came through the pipe and in initial_state; once")
         one = isinstance(initial_state, Symbol)
-        states = [initial_state] if one else list(initial_state)  # type: ignore[list-item,arg-type]
+        states = [initial_state] if one else list(initial_state)  # type: ignore[list-item]
     return x, mask, lengths, states
 
 

@@ -16,7 +16,7 @@ from neuralsym.layers.recurrent import MergeMode
 
 
 def bidirectional(
-    layer: Layer[Any, Any], merge_mode: MergeMode = "concat", *, name: str | None = None
+    layer: Callable[[Any], Any], merge_mode: MergeMode = "concat", *, name: str | None = None
 ) -> Layer[Any, Any]:
     """A recurrent layer in both directions: of `lstm(8)` it makes `lstm(8, bidirectional=True)`.
 
