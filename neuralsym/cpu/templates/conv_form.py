@@ -73,6 +73,8 @@ class ConvText:
     input (whose taps may overlap those of the next pixel: unrolled, LLVM would share the loads
     and run out of registers). run, apart: how many taps stand `apart` bytes from each other in the
     table and are taken together, which depthwise kernels do: pixels then share what they read.
+    tail: how many inputs of the last block are read, where the others are so many that it pays to
+    leave them out; 0 reads all.
     order: "weights" keeps a chunk of weights in cache and walks the pixels, "pixels" keeps a tile
     and walks the weights. chunked: partial sums go to the output between chunks of input
     channels. prefetch: in how many parts a pass over the pixels fetches the next chunk of weights
@@ -94,4 +96,5 @@ class ConvText:
     each: int = 1
     run: int = 1
     apart: int = 0
+    tail: int = 0
     activation: Activation = field(default_factory=identity)

@@ -159,9 +159,16 @@ def plan_conv(
         prefetch=prefetch,
         residual=residual is not None,
         ragged=shape.outputs % width != 0,
+        tail=0 if planar else _tail(shape.channels // groups, width),
         activation=activation or identity(),
     )
     return ConvPlan(shape, text, planar, tuple(blocks), chunk)
+
+
+def _tail(channels: int, width: int) -> int:
+    """`ConvText.tail` of so many input channels: from a twentieth of the products on."""
+    rest = channels % width
+    return rest if rest and 20 * (width - rest) >= channels else 0
 
 
 def _pixels(vectors: int, registers: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Function, Module
@@ -57,27 +58,41 @@ class _Tile:
     def _reduce(self, f: Function, sums: list[str]) -> list[str]:
         """sums + input * weights over all input blocks of the chunk, taps and their inputs."""
         text, out = self.text, self.out
-        taps, count = f.operand(ConvWord.TAPS), f.word(ConvWord.TAP_COUNT)
-        block = f.word(ConvWord.INPUT_BLOCK)
+        block, count = f.word(ConvWord.INPUT_BLOCK), f.word(ConvWord.TAP_COUNT)
+        short, whole = "0", "%blocks"
+        if text.tail:
+            short = f.value(f"lshr i64 %part, {LAST.bit_length() - 1}")
+            whole = f.sub(whole, short)
+        start = [("ptr", "%input"), ("ptr", "%weights"), ("ptr", "%ahead")]
+        with f.loop(whole, *start, *((out.kind, s) for s in sums)) as outer:
+            source, *now = outer.values
+            outer.next(f.at(source, block), *self._taps(f, source, now, count, text.unroll))
+        if not text.tail:
+            return list(outer.values[3:])
+        # The last block of the last chunk holds few channels: the others are not read.
+        source, *now = outer.values
+        return self._taps(f, source, now, f.mul(count, short), text.tail)[2:]
+
+    def _taps(
+        self, f: Function, source: str, carried: Sequence[str], count: str, inputs: int
+    ) -> list[str]:
+        """The weights, those ahead and the sums after so many taps of one input block."""
+        text, out = self.text, self.out
+        taps = f.operand(ConvWord.TAPS)
         row_stride = f.word(ConvWord.INPUT_ROW) if out.rows > 1 else "0"
         step_bytes = text.unroll * out.vectors * out.vector_bytes
-        start = [("ptr", "%input"), ("ptr", "%weights"), ("ptr", "%ahead")]
-        with f.loop("%blocks", *start, *((out.kind, s) for s in sums)) as outer:
-            source, weights, ahead, *now = outer.values
-            carried = (("ptr", weights), ("ptr", ahead), *((out.kind, s) for s in now))
-            with f.loop(count, *carried) as inner:
-                tap = f.load("i64", f.value(f"getelementptr i64, ptr {taps}, i64 {inner.index}"), 8)
-                weights, ahead, *now = inner.values
-                bases = [f.at(source, tap)]
-                for _ in range(1, out.rows):
-                    bases.append(f.at(bases[-1], row_stride))
-                for u in range(text.unroll):
-                    now = self._multiply(f, now, bases, weights, u)
-                    self._fetch(f, ahead, u)
-                inner.next(f.at(weights, step_bytes), f.at(ahead, step_bytes), *now)
+        kinds = ["ptr", "ptr", *[out.kind] * (len(carried) - 2)]
+        with f.loop(count, *zip(kinds, carried, strict=True)) as inner:
+            tap = f.load("i64", f.value(f"getelementptr i64, ptr {taps}, i64 {inner.index}"), 8)
             weights, ahead, *now = inner.values
-            outer.next(f.at(source, block), weights, ahead, *now)
-        return list(outer.values[3:])
+            bases = [f.at(source, tap)]
+            for _ in range(1, out.rows):
+                bases.append(f.at(bases[-1], row_stride))
+            for u in range(inputs):
+                now = self._multiply(f, now, bases, weights, u)
+                self._fetch(f, ahead, u)
+            inner.next(f.at(weights, step_bytes), f.at(ahead, step_bytes), *now)
+        return list(inner.values)
 
     def _multiply(
         self, f: Function, sums: list[str], bases: list[str], weights: str, u: int
