@@ -85,7 +85,7 @@ def test_what_is_not_finite_goes_through():
     np.testing.assert_array_equal(found, [[np.inf, -np.inf, np.nan]])
 
 
-@pytest.mark.parametrize("k, n", [(8, 3), (300 * WIDTH, 3), (64, WIDTH)])
+@pytest.mark.parametrize(("k", "n"), [(8, 3), (300 * WIDTH, 3), (64, WIDTH)])
 def test_other_sizes_are_left_to_tiles(k, n):
     a = np.ones((1, k), np.float32)
     cell = compile_graph(Graph([ops.matmul(fed("a", a), np.ones((k, n), np.float32))]))

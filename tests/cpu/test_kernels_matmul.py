@@ -155,7 +155,7 @@ def test_global_pool_flatten_gemm_copies_nothing():
     names = [step.kernel.name for step in cell.program.steps]
     assert names == ["reorder", "conv", "global pool", "view", "matmul"]
     (got,) = run_cell(cell, fed)
-    assert got.shape == (2, 10)
+    assert got.shape == (2, 20)
 
 
 def test_nothing_to_sum_is_the_bias():
