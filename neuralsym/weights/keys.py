@@ -116,6 +116,8 @@ def _layers(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 def _variables(given: list[str], known: list[str]) -> list[str]:
     """The names of a layer's variables, which may be numbers in the file."""
+    if len(given) == len(known) == 1:
+        return known  # `variable_7` is what Keras calls one that was given no name
     if not all(v.isdigit() for v in given):
         return [v if v in known else _alias(v, known) for v in given]
     expected = sorted(known, key=lambda v: _ORDER.index(v) if v in _ORDER else len(_ORDER))

@@ -1,6 +1,6 @@
 """ConvNeXt: torchvision numbers stages and the halvings between them, timm and Keras name them."""
 
-from neuralsym.weights.names import Parts, Scheme, paths
+from neuralsym.weights.names import Keys, Parts, Scheme, Shapes, paths
 
 _BLOCK = "features.{2*s-1}.{b-1}"
 
@@ -41,7 +41,29 @@ TIMM = paths(
         "head": "head.fc",
     },
 )
+
+
+def keras(architecture: str, shapes: Shapes) -> Keys:
+    """Every layer is called after the network; LayerScale's variable has no name of its own."""
+    net = architecture.removesuffix("_keras")
+    block = f"{net}_stage_{{s-1}}_block_{{b-1}}"
+    templates = {
+        "stage1/downsample/conv2d": f"{net}_stem_conv",
+        "stage1/downsample/norm/layer_norm": f"{net}_stem_layernorm",
+        "stage{s}/downsample/conv2d": f"{net}_downsampling_conv_{{s-2}}",
+        "stage{s}/downsample/norm/layer_norm": f"{net}_downsampling_layernorm_{{s-2}}",
+        "stage{s}/block{b}/depthwise": f"{block}_depthwise_conv",
+        "stage{s}/block{b}/norm": f"{block}_layernorm",
+        "stage{s}/block{b}/mlp/fc{k}": f"{block}_pointwise_conv_{{k}}",
+        "stage{s}/block{b}/layer_scale": f"{block}_layer_scale/variable",
+        "norm": f"{net}_head_layernorm",
+        "head": f"{net}_head_dense",
+    }
+    return paths("keras", templates)(architecture, shapes)
+
+
 SCHEMES = (
     Scheme("torchvision", "convnext_*", TORCHVISION),
     Scheme("timm", "convnext_*", TIMM),
+    Scheme("keras", "convnext_*", keras),
 )
