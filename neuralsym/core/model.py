@@ -25,6 +25,7 @@ class Notes:
 
     `domain` and `version` tell models apart. `doc` and `metadata` speak of the graph, `values` of
     its inputs and outputs, by name; `quantization` has for a value its parameters by their roles.
+    `engine` is what only one format knows, by the name of its engine.
     """
 
     domain: str = ""
@@ -33,6 +34,7 @@ class Notes:
     metadata: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
     quantization: Mapping[str, Mapping[str, Parameter]] = field(default_factory=dict)
+    engine: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

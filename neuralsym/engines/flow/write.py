@@ -36,7 +36,7 @@ def save(flow: Flow, path: str | PathLike[str], version: int | None = None) -> N
 def write(flow: Flow, version: int | None = None) -> Iterator[Buffer]:
     """The bytes of a file, in pieces. Raises FormatError for what the version cannot hold."""
     if version is None:
-        version = flow.version or _lowest(flow)
+        version = flow.version or lowest_version(flow)
     if version not in VERSIONS:
         known = f"{VERSIONS.start} to {VERSIONS.stop - 1}"
         raise FormatError(f"version {version!r} of .flow files is not known; write {known}")
@@ -44,7 +44,8 @@ def write(flow: Flow, version: int | None = None) -> Iterator[Buffer]:
     return _Writer(version).flow(flow)
 
 
-def _lowest(flow: Flow) -> int:
+def lowest_version(flow: Flow) -> int:
+    """The lowest version from 4 on that holds what a flow has."""
     if any(v.attrs for v in flow.vars.values()):
         return ATTRIBUTES_SINCE
     return FLAGS_SINCE if _flagged(flow) else BLOBS_SINCE

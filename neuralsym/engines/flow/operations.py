@@ -1,0 +1,540 @@
+"""Myelin's operation types that are not elementwise, each as a function that builds its operators.
+
+Where Myelin means another thing than ONNX by the same word (SoftMax over all elements, Gather by
+multi-indices, results counted in int32), Myelin's meaning is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+
+from neuralsym import ops
+from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import NumberType
+from neuralsym.engines.flow.parts import Operation, Variable
+from neuralsym.errors import FormatError
+
+Built = Symbol | Sequence[Symbol]
+Build = Callable[["Step"], Built]
+
+_ALL = -1
+"""In `sizes`: as many elements as are left."""
+
+
+@dataclass
+class Step:
+    """An operation under construction: its inputs as symbols, and what its variables declare.
+
+    updates: the new values of variables that it assigns to, by their place among its inputs.
+    """
+
+    op: Operation
+    inputs: list[Symbol]
+    updates: dict[int, Symbol] = field(default_factory=dict)
+
+    def wrong(self, what: str) -> NoReturn:
+        raise FormatError(f"operation {self.op.name!r} ({self.op.type}): {what}")
+
+    def take(self, least: int, most: int | None = None) -> list[Symbol]:
+        """The inputs, whose number is checked."""
+        most = least if most is None else most
+        if not least <= len(self.inputs) <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            self.wrong(f"takes {wanted} inputs, it has {len(self.inputs)}")
+        return self.inputs
+
+    def integer(self, name: str, default: int | None = None) -> int | None:
+        """An attribute that is a whole number."""
+        text = self.op.attrs.get(name)
+        if text is None or text == "":
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            self.wrong(f"attribute {name}={text!r} is no whole number")
+
+    def integers(self, name: str) -> list[int] | None:
+        """An attribute that is a list such as "[1, 0]", "1,0" or "2x3"."""
+        text = self.op.attrs.get(name)
+        if text is None:
+            return None
+        words = text.strip("[]() ").replace("x", ",").split(",")
+        try:
+            return [int(w) for w in words if w.strip()]
+        except ValueError:
+            self.wrong(f"attribute {name}={text!r} is no list of whole numbers")
+
+    def known(self, index: int, what: str) -> list[int]:
+        """The elements of an input that must be constant."""
+        value = self.inputs[index].known
+        if value is None:
+            self.wrong(f"its {what} must be constant")
+        return [int(v) for v in np.asarray(value).reshape(-1)]
+
+    def axes(self, given: int | None = 1) -> tuple[int, ...] | None:
+        """The axis of a reduction: the attribute, or TensorFlow's second input; None is all."""
+        axis = self.integers("axis")
+        if axis is None and given is not None and len(self.inputs) > given:
+            axis = self.known(given, "axes")
+        return None if axis is None else tuple(axis)
+
+    def keepdims(self) -> int:
+        names = ("keepdims", "keep_dims")
+        return int(any(self.op.flag_attr(name) for name in names))
+
+    def declared(self, index: int = 0) -> Variable | None:
+        """The variable of an output."""
+        return self.op.outputs[index] if index < len(self.op.outputs) else None
+
+
+def _rank(step: Step, x: Symbol) -> int:
+    if x.rank is None:
+        step.wrong("the rank of its input is not known")
+    return x.rank
+
+
+def _swapped(step: Step, x: Symbol) -> Symbol:
+    """The last two axes exchanged."""
+    rank = _rank(step, x)
+    if rank < 2:
+        return x
+    return ops.transpose(x, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _flat(x: Symbol) -> Symbol:
+    return ops.reshape(x, np.array([-1]))
+
+
+def _ints(x: Symbol) -> Symbol:
+    return x if x.dtype == NumberType.INT64 else ops.cast(x, to="int64")
+
+
+def _counted(x: Symbol) -> Symbol:
+    """A number of elements, which Myelin holds in 32 bits."""
+    return ops.cast(x, to="int32")
+
+
+# -- products ------------------------------------------------------------------------------------
+def _product(step: Step, x: Symbol, y: Symbol) -> Symbol:
+    if step.op.flag_attr("transpose_a") or step.op.flag_attr("adj_x"):
+        x = _swapped(step, x)
+    if step.op.flag_attr("transpose_b") or step.op.flag_attr("adj_y"):
+        y = _swapped(step, y)
+    made = ops.matmul(x, y)
+    return _swapped(step, made) if step.op.flag_attr("transpose_c") else made
+
+
+def _matmul(step: Step) -> Built:
+    x, y = step.take(2)
+    return _product(step, x, y)
+
+
+def _matmul_add(step: Step) -> Symbol:
+    x, y, bias = step.take(3)
+    return ops.add(_product(step, x, y), bias)
+
+
+def _matmul_relu(step: Step) -> Built:
+    x, y = step.take(2)
+    return ops.relu(_product(step, x, y))
+
+
+def _linear(step: Step) -> Built:
+    x, weight, bias = step.take(3)
+    return ops.add(ops.matmul(x, _swapped(step, weight)), bias)
+
+
+# -- assignments ---------------------------------------------------------------------------------
+def _assign(step: Step) -> Built:
+    _, value = step.take(2)
+    step.updates[0] = value
+    return value
+
+
+def _assign_add_matmul(step: Step) -> Built:
+    target, x, y = step.take(3)
+    step.updates[0] = made = ops.add(target, _product(step, x, y))
+    return made
+
+
+def _assign_add_scatter(step: Step) -> Built:
+    target, indices, values, *rest = step.take(3, 4)
+    if rest:
+        step.wrong("an out-of-vocabulary row that is assigned to is for training")
+    step.updates[0] = made = _scattered(step, target, indices, values)
+    return made
+
+
+# -- movement ------------------------------------------------------------------------------------
+def _transpose(step: Step) -> Built:
+    x, *rest = step.take(1, 2)
+    perm = step.integers("perm") or (step.known(1, "order of axes") if rest else None)
+    return ops.transpose(x, perm=perm or tuple(reversed(range(_rank(step, x)))))
+
+
+def _reshape(step: Step) -> Built:
+    x, shape = step.take(2)
+    return ops.reshape(x, _ints(shape))
+
+
+def _resize(step: Step) -> Built:
+    """The elements in order, cut off or followed by zeros until the shape is filled."""
+    x, _ = step.take(2)
+    shape = step.known(1, "shape")
+    count = int(np.prod(shape, dtype=np.int64))
+    zeros = ops.constant(np.zeros(count), str(x.dtype))
+    filled = ops.slice(ops.concat([_flat(x), zeros], axis=0), [0], [count])
+    return ops.reshape(filled, np.array(shape, np.int64))
+
+
+def _concat(step: Step) -> Built:
+    if len(step.inputs) < 2:
+        step.wrong("takes values and an axis")
+    axis = step.known(len(step.inputs) - 1, "axis")[0]
+    return ops.concat(step.inputs[:-1], axis=axis)
+
+
+def _split(step: Step) -> Built:
+    x, *_ = step.take(1, 3)
+    count = step.known(1, "number of parts")[0] if len(step.inputs) > 1 else len(step.op.outputs)
+    axis = step.known(2, "axis")[0] if len(step.inputs) > 2 else step.integer("axis", 0)
+    return ops.split(x, axis=axis or 0, num_outputs=count)
+
+
+def _slice(step: Step) -> Built:
+    """From a beginning, as many elements as `size` says; -1 for all that are left."""
+    x, begin, _ = step.take(3)
+    sizes = step.known(2, "size")
+    begin = _ints(_flat(begin))
+    left = np.array([size == _ALL for size in sizes])
+    ends = ops.add(begin, np.array([max(size, 0) for size in sizes], np.int64))
+    if left.any():
+        ends = ops.where(left, np.full(len(sizes), np.iinfo(np.int64).max), ends)
+    return ops.slice(x, begin, ends, np.arange(len(sizes)))
+
+
+def _squeeze(step: Step) -> Built:
+    (x,) = step.take(1)
+    axes = step.integers("squeeze_dims") or step.integers("axis")
+    return ops.squeeze(x, np.array(axes, np.int64) if axes else None)
+
+
+def _expand_dims(step: Step) -> Built:
+    x, *rest = step.take(1, 2)
+    axis = step.known(1, "axis")[0] if rest else step.integer("axis", 0)
+    return ops.unsqueeze(x, np.array([axis], np.int64))
+
+
+def _pack(step: Step) -> Built:
+    axis = step.integer("axis", 0) or 0
+    at = np.array([axis], np.int64)
+    return ops.concat([ops.unsqueeze(x, at) for x in step.inputs], axis=axis)
+
+
+def _unpack(step: Step) -> Built:
+    (x,) = step.take(1)
+    axis, count = step.integer("axis", 0) or 0, len(step.op.outputs)
+    at = np.array([axis], np.int64)
+    return [ops.squeeze(p, at) for p in ops.split(x, axis=axis, num_outputs=count)]
+
+
+def _fill(step: Step) -> Built:
+    shape, value = step.take(2)
+    return ops.expand(value, _ints(shape))
+
+
+def _tile(step: Step) -> Built:
+    x, repeats = step.take(2)
+    return ops.tile(x, _ints(repeats))
+
+
+def _space_to_batch(step: Step) -> Built:
+    """[N, *space, ...] -> [N * blocks, *space / block, ...], after zero padding."""
+    x, _, _ = step.take(3)
+    blocks, pads = step.known(1, "blocks"), step.known(2, "paddings")
+    count, rank = len(blocks), _rank(step, x)
+    before = [0, *pads[0::2], *[0] * (rank - count - 1)]
+    after = [0, *pads[1::2], *[0] * (rank - count - 1)]
+    shape = _sizes(step, ops.pad(x, np.array(before + after, np.int64)))
+    x = ops.pad(x, np.array(before + after, np.int64))
+    cut = [-1]
+    for size, block in zip(shape[1 : count + 1], blocks, strict=True):
+        cut += [size // block, block]
+    x = ops.reshape(x, np.array([*cut, *shape[count + 1 :]], np.int64))
+    inner = [2 * i + 2 for i in range(count)]
+    outer = [2 * i + 1 for i in range(count)]
+    x = ops.transpose(x, perm=(*inner, 0, *outer, *range(2 * count + 1, x.rank or 0)))
+    space = [s // b for s, b in zip(shape[1 : count + 1], blocks, strict=True)]
+    return ops.reshape(x, np.array([-1, *space, *shape[count + 1 :]], np.int64))
+
+
+def _batch_to_space(step: Step) -> Built:
+    """[N * blocks, *space, ...] -> [N, *space * block, ...], then cropped."""
+    x, _, _ = step.take(3)
+    blocks, crops = step.known(1, "blocks"), step.known(2, "crops")
+    count = len(blocks)
+    shape = _sizes(step, x)
+    x = ops.reshape(x, np.array([*blocks, -1, *shape[1:]], np.int64))
+    order = [count]
+    for i in range(count):
+        order += [count + 1 + i, i]
+    x = ops.transpose(x, perm=(*order, *range(2 * count + 1, x.rank or 0)))
+    space = [s * b for s, b in zip(shape[1 : count + 1], blocks, strict=True)]
+    x = ops.reshape(x, np.array([-1, *space, *shape[count + 1 :]], np.int64))
+    ends = [size - after for size, after in zip(space, crops[1::2], strict=True)]
+    axes = np.arange(1, count + 1)
+    return ops.slice(x, np.array(crops[0::2]), np.array(ends), axes)
+
+
+def _sizes(step: Step, x: Symbol) -> list[int]:
+    """The sizes of x behind the first axis, which must be known; the first as 0."""
+    if x.shape is None or not all(isinstance(size, int) for size in x.shape[1:]):
+        step.wrong(f"needs fixed sizes behind the batch, came {x.type}")
+    return [0, *(int(size) for size in x.shape[1:] if isinstance(size, int))]
+
+
+# -- lookup --------------------------------------------------------------------------------------
+def _gather(step: Step) -> Built:
+    """Rows of a table; the last axis of the indices is a multi-index where they have two or more.
+
+    With a third input, indices below zero give it in the place of a row.
+    """
+    table, indices, *rest = step.take(2, 3)
+    batch = step.integer("batch", 0) or 0
+    oov = rest[0] if rest else None
+    if oov is None:
+        return _rows(step, table, indices, batch)
+    outside = ops.less(indices, ops.constant(0, str(indices.dtype)))
+    rows = _rows(step, table, ops.max([indices, ops.constant(0, str(indices.dtype))]), batch)
+    if _rank(step, indices) >= 2:
+        outside = ops.cast(
+            ops.reduce_max(ops.cast(outside, to="int32"), np.array([-1]), keepdims=0), to="bool"
+        )
+    spread = _rank(step, rows) - _rank(step, outside)
+    if spread > 0:
+        axes = np.arange(_rank(step, outside), _rank(step, rows))
+        outside = ops.unsqueeze(outside, axes)
+    return ops.where(outside, oov, rows)
+
+
+def _rows(step: Step, table: Symbol, indices: Symbol, batch: int = 0) -> Symbol:
+    if _rank(step, indices) < 2:
+        return ops.gather(table, indices, axis=batch)
+    return ops.gather_nd(table, _ints(indices), batch_dims=batch)
+
+
+def _gather_v2(step: Step) -> Built:
+    """TensorFlow's: along an axis, the indices in the place of the axis."""
+    table, indices, *rest = step.take(2, 3)
+    return ops.gather(table, indices, axis=step.known(2, "axis")[0] if rest else 0)
+
+
+def _gather_nd(step: Step) -> Built:
+    table, indices = step.take(2)
+    return ops.gather_nd(table, _ints(indices))
+
+
+def _pooled(how: str) -> Build:
+    """The sum, average or maximum of the rows at indices; those below zero are left out."""
+
+    def build(step: Step) -> Built:
+        table, indices, *_ = step.take(2, 3)
+        width = _rank(step, table) - 1
+        flat = _flat(indices)
+        zero = ops.constant(0, str(flat.dtype))
+        inside = ops.greater_or_equal(flat, zero)
+        rows = ops.gather(table, ops.max([flat, zero]), axis=0)
+        mask = ops.unsqueeze(inside, np.arange(1, width + 1))
+        first = np.array([0])
+        number = str(table.dtype)
+        if how == "max":
+            lowest = ops.constant(-np.inf, number)
+            made = ops.reduce_max(ops.where(mask, rows, lowest), first, keepdims=1)
+        else:
+            kept = ops.where(mask, rows, ops.constant(0, number))
+            made = ops.reduce_sum(kept, first, keepdims=1)
+            if how == "avg":
+                count = ops.reduce_sum(ops.cast(mask, to=number), first, keepdims=1)
+                made = ops.div(made, ops.max([count, ops.constant(1, number)]))
+        out = step.declared()
+        return made if out is None or out.rank() != width else ops.squeeze(made, first)
+
+    return build
+
+
+def _scatter(step: Step) -> Built:
+    """Zeros of the result's shape with values added at indices."""
+    indices, values, *_ = step.take(2, 4)
+    out = step.declared()
+    shape = list(out.shape) if out is not None else []
+    if not shape or min(shape) < 1:
+        step.wrong("the shape of its result must be declared")
+    zeros = ops.constant(np.zeros(shape), str(values.dtype))
+    return _scattered(step, zeros, indices, values)
+
+
+def _scattered(step: Step, target: Symbol, indices: Symbol, values: Symbol) -> Symbol:
+    if _rank(step, indices) < 2:
+        indices = ops.unsqueeze(indices, np.array([-1]))
+    if step.op.flag_attr("pooled"):
+        count = ops.slice(ops.shape(indices), [0], [1])
+        shape = ops.concat([count, ops.slice(ops.shape(target), [1], [2**31])], axis=0)
+        values = ops.expand(values, shape)
+    return ops.scatter_nd(target, _ints(indices), values, reduction="add")
+
+
+def _one_hot(step: Step) -> Built:
+    index, *rest = step.take(1, 2)
+    depth = step.integer("depth")
+    out = step.declared()
+    if depth is None and out is not None and out.rank():
+        depth = out.shape[-1]
+    if depth is None:
+        step.wrong("attribute depth is missing")
+    number = str((out.dtype if out is not None else None) or NumberType.FLOAT32)
+    marks = ops.one_hot(index, np.array(depth), ops.constant(np.array([0, 1]), number))
+    return ops.mul(marks, rest[0]) if rest else marks
+
+
+# -- sizes ---------------------------------------------------------------------------------------
+def _shape(step: Step) -> Built:
+    return _counted(ops.shape(step.take(1)[0]))
+
+
+def _size(step: Step) -> Built:
+    return _counted(ops.size(step.take(1)[0]))
+
+
+def _rank_of(step: Step) -> Built:
+    return ops.constant(_rank(step, step.take(1)[0]), "int32")
+
+
+# -- reductions ----------------------------------------------------------------------------------
+def _reduction(reduce: Callable[..., Symbol], count: bool = False, truth: bool = False) -> Build:
+    """Over the axis of the attribute, or over all elements."""
+
+    def build(step: Step) -> Built:
+        x = step.take(1, 2)[0]
+        kind = x.dtype
+        if count:
+            x = ops.cast(ops.cast(x, to="bool"), to="int32")
+        elif truth and kind == NumberType.BOOL:
+            x = ops.cast(x, to="int32")
+        axes = step.axes()
+        made = reduce(x, None if axes is None else np.array(axes), keepdims=step.keepdims())
+        return ops.cast(made, to="bool") if truth and kind == NumberType.BOOL else made
+
+    return build
+
+
+def _arg(best: Callable[..., Symbol], value: Callable[..., Symbol]) -> Build:
+    """The place of the best element along an axis, or among all; a second output is the element."""
+
+    def build(step: Step) -> Built:
+        x = step.take(1, 2)[0]
+        axes = step.axes()
+        if axes is None:
+            x, axis = _flat(x), 0
+        else:
+            axis = axes[0]
+        keep = step.keepdims()
+        place = best(x, axis=axis, keepdims=keep)
+        out = step.declared()
+        kind = (out.dtype if out is not None else None) or NumberType.INT32
+        place = place if kind == NumberType.INT64 else ops.cast(place, to=str(kind))
+        if len(step.op.outputs) < 2:
+            return place
+        return place, value(x, np.array([axis]), keepdims=keep)
+
+    return build
+
+
+def _softmax(step: Step) -> Built:
+    """Over the axis of the attribute, or over all elements of the tensor."""
+    (x,) = step.take(1)
+    axis = step.integer("axis")
+    if axis is not None:
+        return ops.softmax(x, axis=axis)
+    return ops.reshape(ops.softmax(_flat(x), axis=0), ops.shape(x))
+
+
+def _last_softmax(step: Step) -> Built:
+    return ops.softmax(step.take(1)[0], axis=-1)
+
+
+def _log_softmax(step: Step) -> Built:
+    return ops.log_softmax(step.take(1)[0], axis=-1)
+
+
+# -- casts ---------------------------------------------------------------------------------------
+def _cast(step: Step) -> Built:
+    """To the type that the result declares; the name of Myelin's tells the type it comes from."""
+    (x,) = step.take(1)
+    out = step.declared()
+    wanted = out.dtype if out is not None else None
+    if wanted is None:
+        step.wrong("the type of its result must be declared")
+    return ops.cast(x, to=str(wanted))
+
+
+OPERATIONS: dict[str, Build] = {
+    "MatMul": _matmul,
+    "BatchMatMul": _matmul,
+    "BatchMatMulV2": _matmul,
+    "MatMulAdd": _matmul_add,
+    "MatMulRelu": _matmul_relu,
+    "MatMulAddRelu": lambda step: ops.relu(_matmul_add(step)),
+    "Linear": _linear,
+    "Assign": _assign,
+    "AssignAddMatMul": _assign_add_matmul,
+    "AssignAddScatter": _assign_add_scatter,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Concat": _concat,
+    "ConcatV2": _concat,
+    "Split": _split,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "ExpandDims": _expand_dims,
+    "Pack": _pack,
+    "Unpack": _unpack,
+    "Fill": _fill,
+    "Tile": _tile,
+    "SpaceToBatchND": _space_to_batch,
+    "BatchToSpaceND": _batch_to_space,
+    "Gather": _gather,
+    "GatherV2": _gather_v2,
+    "GatherNd": _gather_nd,
+    "GatherSum": _pooled("sum"),
+    "GatherAvg": _pooled("avg"),
+    "GatherMax": _pooled("max"),
+    "Lookup": _pooled("sum"),
+    "Scatter": _scatter,
+    "OneHot": _one_hot,
+    "Shape": _shape,
+    "Size": _size,
+    "Rank": _rank_of,
+    "Sum": _reduction(ops.reduce_sum),
+    "Product": _reduction(ops.reduce_prod),
+    "Prod": _reduction(ops.reduce_prod),
+    "Mean": _reduction(ops.reduce_mean),
+    "Max": _reduction(ops.reduce_max),
+    "Min": _reduction(ops.reduce_min),
+    "All": _reduction(ops.reduce_min, truth=True),
+    "Any": _reduction(ops.reduce_max, truth=True),
+    "Count": _reduction(ops.reduce_sum, count=True),
+    "LogSumExp": _reduction(ops.reduce_log_sum_exp),
+    "ArgMax": _arg(ops.arg_max, ops.reduce_max),
+    "ArgMin": _arg(ops.arg_min, ops.reduce_min),
+    "SoftMax": _softmax,
+    "Softmax": _last_softmax,
+    "LogSoftmax": _log_softmax,
+    "Cast": _cast,
+    **{f"Cast{t}": _cast for t in ("Float", "Double", "Byte", "Short", "Int", "Long", "Bool")},
+}
+"""The operations by type; elementwise ones are in elementwise.py."""

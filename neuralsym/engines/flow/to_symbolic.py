@@ -1,0 +1,292 @@
+"""From a flow to graphs: each function becomes one, and they share the variables with data.
+
+A variable that some function assigns to is state: a variable with a default that the graph updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from neuralsym import ops
+from neuralsym.core.graph import Graph
+from neuralsym.core.leaves import make_variable, make_weight
+from neuralsym.core.model import Model, Notes
+from neuralsym.core.naming import Kept
+from neuralsym.core.registry import apply
+from neuralsym.core.scope import scope
+from neuralsym.core.symbol import Node, Symbol
+from neuralsym.core.tensor import Tensor
+from neuralsym.core.types import TensorType, as_shape
+from neuralsym.dtypes import NumberType
+from neuralsym.engines.flow import recipe
+from neuralsym.engines.flow.elementwise import ELEMENTWISE
+from neuralsym.engines.flow.flow import Flow
+from neuralsym.engines.flow.notes import BlobNotes, FlowNotes, VariableNotes
+from neuralsym.engines.flow.operations import OPERATIONS, Step
+from neuralsym.engines.flow.parts import BATCH, Function, Operation, Variable
+from neuralsym.engines.flow.spelling import (
+    DIMS,
+    OMITTED,
+    UNKNOWN_WORD,
+    operator_of,
+    read_attributes,
+)
+from neuralsym.errors import ORIGIN, FormatError, NeuralsymError, Where, did_you_mean, warn
+
+ASSIGNING = ("Assign", "AssignAddMatMul", "AssignAddScatter", "AssignAdd", "AssignSub")
+REFERENCE = "Reference"
+_SIZES = 1024
+"""Constants of so few elements are part of the program: shapes, axes, orders."""
+
+
+class Place(Where):
+    """An operation of a flow, for messages."""
+
+    label: str
+
+    @classmethod
+    def of(cls, op: Operation, number: int) -> Place:
+        made = cls("the flow", number)
+        made.label = f"operation {op.name!r} ({op.type}) of the flow"
+        return made
+
+    def __str__(self) -> str:
+        return self.label
+
+
+def read_model(flow: Flow, batch: int | str = "N") -> Model:
+    """The graphs of a flow's functions, with what else it says in their notes.
+
+    batch: what the sizes -1 stand for, a number or the name of a size that stays free. Raises
+    FormatError, naming the operation, for one that is unknown or does not fit.
+    """
+    if not flow.funcs:
+        raise FormatError("the flow has no function, so there is nothing to compute")
+    reader = _Reader(flow, batch)
+    graphs = {func.name: reader.graph(func) for func in flow.funcs.values()}
+    return Model(graphs, notes=Notes(engine={"flow": _notes(flow)}))
+
+
+class _Reader:
+    """A flow on its way to graphs; constants are made once for all of them."""
+
+    def __init__(self, flow: Flow, batch: int | str) -> None:
+        self.flow = flow
+        self.batch = batch
+        self.tensors: dict[Variable, Tensor] = {}
+        self.state = {
+            op.inputs[0] for op in flow.ops.values() if op.type in ASSIGNING and op.inputs
+        }
+
+    def graph(self, func: Function) -> Graph:
+        return _GraphReader(self, func).read()
+
+    def type_of(self, var: Variable) -> TensorType:
+        dtype = var.dtype
+        if dtype is None:
+            raise FormatError(f"variable {var.name!r} has no number type ({var.type!r})")
+        words = var.attrs.get(DIMS)
+        if words is not None:
+            sizes = [None if w == UNKNOWN_WORD else w for w in words.split(",")]
+            return TensorType(dtype, as_shape([int(w) if w and w.isdigit() else w for w in sizes]))
+        if var.shape and not any(var.shape):
+            # All sizes unknown; an extractor writes one for an unknown rank as well.
+            return TensorType(dtype, None if len(var.shape) == 1 else (None,) * len(var.shape))
+        return TensorType(
+            dtype, as_shape([self.batch if d == BATCH else d or None for d in var.shape])
+        )
+
+    def tensor(self, var: Variable) -> Tensor:
+        """The data of a variable; zeros for a learnable one that has none."""
+        found = self.tensors.get(var)
+        if found is not None:
+            return found
+        fixed = self.batch if isinstance(self.batch, int) else 1
+        array = var.array(fixed)
+        dtype = var.dtype
+        assert dtype is not None
+        if array is None:
+            shape = tuple(fixed if d == BATCH else d for d in var.shape)
+            if 0 in shape:
+                raise FormatError(f"variable {var.name!r} has no data and no fixed shape")
+            made = Tensor(dtype, shape, lambda: np.zeros(shape, dtype.numpy))
+        else:
+            aligned = array if array.flags.aligned else np.array(array)
+            made = Tensor.of(aligned.astype(dtype.numpy, copy=False), dtype)
+        return self.tensors.setdefault(var, made)
+
+
+class _GraphReader:
+    """One function on its way to a graph."""
+
+    def __init__(self, reader: _Reader, func: Function) -> None:
+        self.reader = reader
+        self.flow = reader.flow
+        self.func = func
+        self.values: dict[Variable, Symbol] = {}
+        self.names: dict[Node, str] = {}
+        self.updates: dict[Symbol, Symbol] = {}
+        self.inputs: list[Symbol] = []
+
+    def read(self) -> Graph:
+        for var in self.flow.inputs(self.func):
+            self.value(var)
+        for number, op in enumerate(self.flow.order(self.func), 1):
+            if op.inputs and op.type != REFERENCE:
+                self.operation(op, number)
+        outputs = {_name(v): self.values[v] for v in self.flow.outputs(self.func)}
+        return Graph(outputs, self.inputs, self.func.name, self.updates, keep=Kept(self.names))
+
+    def value(self, var: Variable) -> Symbol:
+        """The symbol of a variable, made where it is a leaf."""
+        found = self.values.get(var)
+        if found is None:
+            made = self._leaf(var)
+            self.names[made.node] = _name(var)
+            found = self.values[var] = made
+        return found
+
+    def _leaf(self, var: Variable) -> Symbol:
+        has_value = var.data is not None or var.learnable
+        if var in self.reader.state or not has_value:
+            attrs: dict[str, Any] = {}
+            if has_value:
+                attrs["init"] = self.reader.tensor(var)
+                type_ = TensorType(attrs["init"].dtype, attrs["init"].shape)
+            else:
+                type_ = self.reader.type_of(var)
+            made = make_variable(None, type_, attrs)
+            self.inputs.append(made)
+            return made
+        tensor = self.reader.tensor(var)
+        if not var.learnable and tensor.size <= _SIZES and not tensor.dtype.is_float:
+            return ops.constant(tensor)
+        return make_weight(tensor, trainable=var.learnable)
+
+    def operation(self, op: Operation, number: int) -> None:
+        given = [None if v.name == OMITTED else self.value(v) for v in op.inputs]
+        step = Step(op, [s for s in given if s is not None])
+        before = ORIGIN.set(Place.of(op, number))
+        try:
+            with scope(_text_of(op.name)):
+                made = _build(step, given)
+                for var, symbol in zip(op.outputs, made, strict=False):
+                    self._give(var, symbol)
+        except FormatError:
+            raise
+        except NeuralsymError as error:
+            raise FormatError(str(error)) from None
+        finally:
+            ORIGIN.reset(before)
+        if len(made) < len(op.outputs):
+            step.wrong(f"gives {len(made)} results, it has {len(op.outputs)} outputs")
+        for i, value in step.updates.items():
+            target = self.value(op.inputs[i])
+            self.updates[target] = self._typed(op.inputs[i], value)
+
+    def _give(self, var: Variable, symbol: Symbol) -> None:
+        """Let a symbol be the value of a variable, of the type that is declared."""
+        symbol = self._typed(var, symbol)
+        if symbol.node in self.names and not symbol.index:
+            symbol = ops.identity(symbol)
+        if symbol.index == 0:
+            self.names[symbol.node] = _name(var)
+        self.values[var] = symbol
+        self._compare(var, symbol)
+
+    def _typed(self, var: Variable, symbol: Symbol) -> Symbol:
+        dtype = var.dtype
+        if dtype is None or symbol.dtype == dtype or dtype is NumberType.STRING:
+            return symbol
+        return ops.cast(symbol, to=str(dtype))
+
+    def _compare(self, var: Variable, symbol: Symbol) -> None:
+        shape = symbol.shape
+        if shape is None or not var.shape or 0 in var.shape:
+            return
+        wanted = [self.reader.batch if d == BATCH else d for d in var.shape]
+        pairs = list(zip(shape, wanted, strict=False))
+        differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+        if len(shape) != len(wanted) or differ:
+            warn(
+                f"variable {var.name!r} is declared as {var.typestr()} and computed as "
+                f"{symbol.type}, which is used"
+            )
+
+
+def _build(step: Step, given: Sequence[Symbol | None]) -> Sequence[Symbol]:
+    """What the operation of a step computes, one symbol for each result."""
+    op = step.op
+    operator = operator_of(op.type)
+    if operator is not None:
+        attrs = read_attributes(operator, op.attrs, op.name)
+        return apply(operator, given, attrs, outputs=len(op.outputs) or None)
+    if op.type == "Calculate":
+        return _calculate(step)
+    build: Callable[..., Any] | None = ELEMENTWISE.get(op.type)
+    if build is not None:
+        try:
+            return [build(*step.inputs)]
+        except TypeError:
+            step.wrong(f"cannot take {len(step.inputs)} inputs")
+    build = OPERATIONS.get(op.type)
+    if build is None:
+        hint = did_you_mean(op.type, [*ELEMENTWISE, *OPERATIONS])
+        step.wrong(f"neuralsym does not know operations of this type{hint}")
+    made = build(step)
+    return [made] if isinstance(made, Symbol) else list(made)
+
+
+def _calculate(step: Step) -> Sequence[Symbol]:
+    steps = recipe.parse(step.op.attr("expr"))
+    kind = next((v.dtype for v in step.op.outputs if v.dtype), None) or NumberType.FLOAT32
+
+    def applied(name: str, args: Sequence[Symbol]) -> Symbol:
+        build = ELEMENTWISE.get(name)
+        if build is None:
+            step.wrong(f"its recipe calls {name!r}, which is none{did_you_mean(name, ELEMENTWISE)}")
+        try:
+            return build(*args)
+        except TypeError:
+            step.wrong(f"its recipe calls {name} with {len(args)} values")
+
+    made = recipe.evaluate(steps, step.inputs, applied, lambda v: ops.constant(v, str(kind)))
+    missing = [i for i in range(len(step.op.outputs)) if i not in made]
+    if missing:
+        step.wrong(f"its recipe does not assign to @{missing[0]}")
+    return [made[i] for i in range(len(step.op.outputs))]
+
+
+# -- names and notes -----------------------------------------------------------------------------
+def _name(var: Variable) -> str:
+    return _text_of(var.name)
+
+
+def _text_of(name: str) -> str:
+    """A name as graphs can have it: printable, and not empty."""
+    if name.isprintable() and name:
+        return name
+    return name.encode("unicode_escape").decode("ascii") or "unnamed"
+
+
+def _notes(flow: Flow) -> FlowNotes:
+    variables = {
+        _name(v): VariableNotes(tuple(v.aliases), dict(v.attrs), int(v.flags))
+        for v in flow.vars.values()
+        if v.aliases or v.attrs or v.flags
+    }
+    made = [(_name(op.outputs[0]), op) for op in flow.ops.values() if op.outputs]
+    return FlowNotes(
+        version=flow.version,
+        variables=variables,
+        operations={name: op.name for name, op in made},
+        attrs={name: dict(op.attrs) for name, op in made if op.attrs},
+        functions={f.name: int(f.flags) for f in flow.funcs.values() if f.flags},
+        connectors={c.name: tuple(_name(v) for v in c.links) for c in flow.cnxs.values()},
+        blobs={
+            b.name: BlobNotes(b.type, dict(b.attrs), b.data, b.flags) for b in flow.blobs.values()
+        },
+    )
