@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import Layer, layer, require_shape
+from neuralsym.layers import Layer, initializers, layer, require_shape
 from neuralsym.layers.activation import Activation
 from neuralsym.layers.weights import Init
 from neuralsym.layers.window import Padding
-from neuralsym.zoo.blocks import KAIMING, conv_bn, depthwise_bn, squeeze_excite
+from neuralsym.zoo.blocks import conv_bn, depthwise_bn, squeeze_excite
+
+# The first values of kernels. Those of a paper are made for batch norms that measure: with the
+# statistics that an untrained network has, blocks that add as much as they get grow too large.
+KERNEL = initializers.he_normal
+ADDED = initializers.he_normal(0.2)
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,6 @@ class Style:
     padding: Padding | None = None
     inner: Activation = "relu"
     gate: Activation = "sigmoid"
-    kernel: Init = KAIMING
 
     def conv(
         self,
@@ -37,6 +41,7 @@ class Style:
         kernel: int = 1,
         strides: int = 1,
         activation: Activation = None,
+        initial: Init = KERNEL,
         name: str | None = None,
     ) -> Layer[Symbol, Symbol]:
         """A convolution, its batch norm and an activation."""
@@ -47,7 +52,7 @@ class Style:
             self.padding,
             activation=activation,
             epsilon=self.epsilon,
-            kernel_initializer=self.kernel,
+            kernel_initializer=initial,
             name=name,
         )
 
@@ -61,14 +66,14 @@ class Style:
             self.padding,
             activation=activation,
             epsilon=self.epsilon,
-            kernel_initializer=self.kernel,
+            kernel_initializer=KERNEL,
             name="depthwise",
         )
 
     def excite(self, squeezed: int) -> Layer[Symbol, Symbol]:
         """Squeeze-excitation through that many channels."""
         return squeeze_excite(
-            squeezed, self.inner, self.gate, kernel_initializer=self.kernel, name="squeeze_excite"
+            squeezed, self.inner, self.gate, kernel_initializer=KERNEL, name="squeeze_excite"
         )
 
 
@@ -96,8 +101,9 @@ def inverted_residual(
     y = y | style.depthwise(kernel, strides, activation)
     if squeezed:
         y = y | style.excite(squeezed)
-    y = y | style.conv(filters, name="project")
-    return x + y if strides == 1 and channels == filters else y
+    around = strides == 1 and channels == filters
+    y = y | style.conv(filters, initial=ADDED if around else KERNEL, name="project")
+    return x + y if around else y
 
 
 @layer
@@ -117,9 +123,11 @@ def fused_inverted_residual(
     Tan and Le 2021, arXiv 2104.00298, figure 2.
     """
     channels = require_shape(x, 4, axis=1)[1]
+    around = strides == 1 and channels == filters
+    initial = ADDED if around else KERNEL
     if expanded == channels:
-        y = x | style.conv(filters, kernel, strides, activation, name="project")
+        y = x | style.conv(filters, kernel, strides, activation, initial, "project")
     else:
         y = x | style.conv(expanded, kernel, strides, activation, name="expand")
-        y = y | style.conv(filters, name="project")
-    return x + y if strides == 1 and channels == filters else y
+        y = y | style.conv(filters, initial=initial, name="project")
+    return x + y if around else y

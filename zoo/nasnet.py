@@ -18,6 +18,7 @@ from neuralsym.layers import (
     cropping2d,
     fully_connected,
     global_avg_pool2d,
+    initializers,
     layer,
     max_pool2d,
     relu,
@@ -31,7 +32,9 @@ from neuralsym.zoo.blocks import conv_bn
 from neuralsym.zoo.registry import Family, Options, assemble
 
 EPSILON = 1e-3
-KERNEL = "he_normal"
+KERNEL = initializers.he_normal
+ADDED = initializers.he_normal(0.5)
+"""The first values of what is added, so that an untrained network of many cells does not grow."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,7 @@ def separable(
             step,
             "same",
             use_bias=False,
-            depthwise_initializer=KERNEL,
-            pointwise_initializer=KERNEL,
+            pointwise_initializer=KERNEL if i == 1 else ADDED,
             name=f"conv{i}",
         )
         x = x | batch_norm(epsilon=EPSILON, name=f"norm{i}")

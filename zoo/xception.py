@@ -13,17 +13,22 @@ from neuralsym.layers import (
     batch_norm,
     fully_connected,
     global_avg_pool2d,
+    initializers,
     layer,
     max_pool2d,
     relu,
     scope,
     separable_conv2d,
 )
+from neuralsym.layers.weights import Init
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import conv_bn
 from neuralsym.zoo.registry import Family, Options, assemble
 
 EPSILON = 1e-3
+KERNEL = initializers.he_normal
+ADDED = initializers.he_normal(0.2)
+"""The first values of what is added to a shortcut, so that an untrained network does not grow."""
 
 
 def conv(
@@ -34,14 +39,13 @@ def conv(
 
 
 @layer
-def separable(x: Symbol, filters: int, name: str | None = None) -> Symbol:
+def separable(x: Symbol, filters: int, initial: Init = KERNEL, name: str | None = None) -> Symbol:
     """A 3x3 depthwise convolution, 1x1, batch norm; no activation between the first two."""
     y = x | separable_conv2d(
         filters,
         3,
         use_bias=False,
-        depthwise_initializer="he_normal",
-        pointwise_initializer="he_normal",
+        pointwise_initializer=initial,
     )
     return y | batch_norm(epsilon=EPSILON)
 
@@ -55,7 +59,8 @@ def shrinking(
     first: without the ReLU before the first of them.
     """
     y = x if first else x | relu
-    y = y | separable(filters[0], name="sepconv1") | relu | separable(filters[1], name="sepconv2")
+    y = y | separable(filters[0], name="sepconv1") | relu
+    y = y | separable(filters[1], ADDED, name="sepconv2")
     return (y | max_pool2d(3, 2, "same")) + (x | conv(filters[1], 1, 2, name="shortcut"))
 
 
@@ -64,7 +69,7 @@ def middle(x: Symbol, name: str | None = None) -> Symbol:
     """Three separable convolutions of 728 around a shortcut."""
     y = x
     for i in (1, 2, 3):
-        y = y | relu | separable(728, name=f"sepconv{i}")
+        y = y | relu | separable(728, ADDED if i == 3 else KERNEL, name=f"sepconv{i}")
     return y + x
 
 
