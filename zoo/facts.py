@@ -48,7 +48,7 @@ WIDTHS = (26, 13, 12, 12, 18)
 
 def store(found: dict[str, Counts]) -> None:
     """Write counts.txt."""
-    rows = [("# network", *Counts._fields)]
+    rows: list[tuple[str, ...]] = [("# network", *Counts._fields)]
     rows += [(name, *(f"{n:,}" for n in found[name])) for name in sorted(found)]
     lines = [
         name.ljust(WIDTHS[0])
@@ -63,7 +63,8 @@ class Info:
     """What is known about a network; counted, not measured.
 
     params: trainable weights and batch-norm statistics; constants: numbers that the file needs
-    beside them; macs: multiply-adds of one picture.
+    beside them; macs: multiply-adds of one entry. input_shape: (channels, height, width), or
+    (length,) of a text, which has no preprocessing; classes: 0 where the answer is none.
     """
 
     name: str
@@ -71,9 +72,9 @@ class Info:
     trainable: int
     constants: int
     macs: int
-    input_shape: tuple[int, int, int]
+    input_shape: tuple[int, ...]
     classes: int
-    preprocessing: Preprocessing
+    preprocessing: Preprocessing | None
     paper: str
     source: str
     accuracy: str
@@ -93,7 +94,7 @@ class Info:
     def facts(self) -> list[tuple[str, Any]]:
         """Every field but the name, without those that say nothing."""
         found = ((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "name")
-        return [(name, value) for name, value in found if value not in ("", ())]
+        return [(name, value) for name, value in found if value not in ("", (), None)]
 
 
 @cache

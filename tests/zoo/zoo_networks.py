@@ -37,6 +37,10 @@ PUBLISHED = _published()
 # The input of the tests, small but with something left after the last stride; the first that fits.
 SIZES = {
     "mnist": 32,
+    "mnist_*": 28,
+    "cifar10_*": 32,
+    "lstm_text": 20,
+    "vit_h_14": 56,
     "inception_*": 75,
     "xception*": 71,
     "maxvit_t": 224,
@@ -52,6 +56,15 @@ def size_of(name: str) -> int:
 def small(name: str, **options: Any) -> Network:
     """The network for small pictures, so that a test is quick."""
     return zoo.create(name, size=size_of(name), **options)
+
+
+def entries(network: Network, count: int, seed: int = 0) -> NDArray[Any]:
+    """Random pictures, or numbers of characters where a network takes text."""
+    rng = np.random.default_rng(seed)
+    shape = (count, *tuple(network.inputs[0].shape or ())[1:])
+    if find(network.name or "").dtype == "int64":
+        return rng.integers(0, 100, shape)
+    return rng.standard_normal(shape).astype(np.float32)
 
 
 def families() -> dict[str, list[str]]:
@@ -86,3 +99,12 @@ def need_room(name: str, copies: int) -> None:
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > free:
         pytest.skip(f"{name} needs {needed / 2**30:.0f} GiB, {free / 2**30:.0f} are free")
+
+
+def agree(given: NDArray[Any], expected: NDArray[Any]) -> None:
+    """Two answers are equal to 1e-4 of the largest number, and hang on the picture far more."""
+    tolerance = 1e-4 * np.abs(expected).max()
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(given, expected, rtol=0, atol=tolerance)
+    spread = np.abs(expected[0] - expected[1]).max()
+    assert spread > 10 * tolerance, "the answer hardly depends on the input"

@@ -1,0 +1,155 @@
+"""Every network that the zoo has from torchvision, with torchvision's weights, against it.
+
+The weights are random, and no number among them is one that a mistake could hide behind: scales
+are not 1, shifts are not 0. The input is not square, and not even, where a network allows that.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from zoo_networks import agree, need_room, size_of
+
+from neuralsym import zoo
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed")
+pytestmark = [pytest.mark.exporters, pytest.mark.filterwarnings("ignore")]
+
+NETWORKS = [name for name in zoo.models() if zoo.info(name).source == "torchvision"]
+CLASSES = 12
+
+# What torchvision's constructors need; "size" becomes the size of the input.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "googlenet": {"init_weights": False, "aux_logits": True},
+    "inception_v3": {"init_weights": False, "aux_logits": True},
+    "maxvit_*": {"input_size": "pair"},
+    "vit_*": {"image_size": "size"},
+}
+# Inputs must be square, or of one size.
+SQUARE = ("maxvit_*", "swin_*", "vit_*")
+
+# timm's name of the same network. Where it has none, the network is another there.
+TIMM = {
+    "densenet121": "densenet121",
+    "inception_v3": "inception_v3",
+    "mnasnet1_0": "mnasnet_100",
+    "regnet_x_400mf": "regnetx_004",
+    "regnet_y_400mf": "regnety_004",
+    "resnet18": "resnet18",
+    "resnext50_32x4d": "resnext50_32x4d",
+    "vgg11": "vgg11",
+    "vgg11_bn": "vgg11_bn",
+    "wide_resnet50_2": "wide_resnet50_2",
+}
+
+# Loaded from files of torch and of safetensors too.
+AS_FILES = ("densenet121", "regnet_y_400mf", "resnet18", "shufflenet_v2_x1_0", "squeezenet1_0")
+
+
+def matching(name: str, table: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return next((row for pattern, row in table.items() if fnmatchcase(name, pattern)), {})
+
+
+def input_size(name: str) -> tuple[int, int]:
+    size = size_of(name)
+    square = any(fnmatchcase(name, pattern) for pattern in SQUARE)
+    return (size, size) if square else (size + 3, size + 11)
+
+
+def drawn(model: Any, size: tuple[int, int]) -> Any:
+    """The model for inference, with numbers instead of all zeros and ones.
+
+    Batch norms hold the statistics of some pictures, and a drawn deviation from them: so no signal
+    dies or grows on its way, whatever the first weights, and every number of them shows.
+    """
+    random = torch.Generator().manual_seed(0)
+    norms = [m for m in model.eval().modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    with torch.no_grad():
+        for values in model.parameters():
+            first = float(values.flatten()[0])
+            if values.numel() > 1 and bool((values == first).all()):
+                if first == 0:
+                    values.normal_(0.0, 0.3, generator=random)
+                else:
+                    values.uniform_(0.5, 1.5, generator=random)
+        for norm in norms:
+            norm.train()
+            norm.momentum = 1.0
+        model(torch.randn(4, 3, *size, generator=random))
+        for norm in norms:
+            norm.eval()
+            mean, variance = norm.running_mean, norm.running_var
+            mean += 0.3 * variance.sqrt() * torch.randn(mean.shape, generator=random)
+            variance *= 0.5 + torch.rand(variance.shape, generator=random)
+    return model
+
+
+def torchvision_model(name: str) -> Any:
+    height, width = size = input_size(name)
+    words = {"size": height, "pair": (height, width)}
+    settings = {k: words.get(v, v) for k, v in matching(name, SETTINGS).items()}
+    torch.manual_seed(0)
+    return drawn(getattr(torchvision.models, name)(num_classes=CLASSES, **settings), size)
+
+
+def pictures(size: tuple[int, int]) -> NDArray[np.float32]:
+    return np.random.default_rng(1).standard_normal((2, 3, *size)).astype(np.float32)
+
+
+def arrays(model: Any) -> dict[str, Any]:
+    return {key: values.numpy() for key, values in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_outputs_are_those_of_torchvision(name: str) -> None:
+    need_room(name, 4)
+    size = input_size(name)
+    model = torchvision_model(name)
+    network = zoo.create(name, size=size, classes=CLASSES)
+    loaded = network.load_weights(arrays(model))
+    assert loaded.scheme == "torchvision"
+    x = pictures(size)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(x)).numpy()
+    del model
+    agree(network(x), expected)
+
+
+@pytest.mark.parametrize("name", sorted(TIMM))
+def test_outputs_are_those_of_timm(name: str) -> None:
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    need_room(name, 4)
+    size = input_size(name)
+    settings = {"img_size": size} if size[0] == size[1] else {}
+    torch.manual_seed(0)
+    model = drawn(timm.create_model(TIMM[name], num_classes=CLASSES, **settings), size)
+    network = zoo.create(name, size=size, classes=CLASSES)
+    network.load_weights(arrays(model), scheme="timm")
+    x = pictures(size)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(x)).numpy()
+    agree(network(x), expected)
+
+
+@pytest.mark.parametrize("name", AS_FILES)
+def test_files_hold_the_same_weights(name: str, tmp_path: Path) -> None:
+    model = torchvision_model(name)
+    network = zoo.create(name, size=input_size(name), classes=CLASSES)
+    network.load_weights(arrays(model))
+    expected = {key: network.weights[key] for key in network.weights}
+    safe = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+    torch.save(model.state_dict(), tmp_path / "new.pth")
+    torch.save({"state_dict": model.state_dict()}, tmp_path / "wrapped.pth")
+    torch.save(model.state_dict(), tmp_path / "legacy.pth", _use_new_zipfile_serialization=False)
+    safe.save_file(model.state_dict(), tmp_path / "m.safetensors")
+    for path in sorted(tmp_path.iterdir()):
+        other = zoo.create(name, size=input_size(name), classes=CLASSES)
+        other.load_weights(path)
+        for key, value in expected.items():
+            np.testing.assert_array_equal(other.weights[key], value, f"{key} of {path.name}")
