@@ -21,6 +21,7 @@ TILE_PARAMETERS = (
 FIRST, LAST = 1, 2  # bits of `part`: whether these k are the first, the last
 UNROLL = 4
 LATENCY = 8  # sums that must be under way at once to keep two FMA units of four cycles busy
+AHEAD = 2048  # one row is as fast as B is read: so far before its use each line is asked for
 SHARED_BASE = 3  # rows of A that are reached from one pointer: p, p + stride, p + 2 * stride
 
 
@@ -124,6 +125,10 @@ class _Tile:
                 f.load(text.kind, f.at(b, (u * text.vectors + j) * text.vector_bytes), text.bytes)
                 for j in range(text.vectors)
             ]
+            if self.height == 1:
+                for j in range(text.vectors):
+                    ahead = (u * text.vectors + j) * text.vector_bytes + AHEAD
+                    f.prefetch(f.at(b, ahead))
             for row in range(self.height):
                 at = self._element(f, bases, row, u, stride)
                 value = f.splat(f.load(text.element, at, text.bytes), text.element, text.width)
