@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Weight
@@ -18,7 +19,7 @@ _WEIGHTED = ("Gemm", "MatMul", "Conv", "ConvTranspose")
 """The operators that a head begins with, where they have a stored weight."""
 
 
-def cut(model: Model, outputs: str | Sequence[str], inputs: Sequence[str] = ()) -> Model:
+def cut(model: Model, outputs: str | Sequence[str], inputs: str | Sequence[str] = ()) -> Model:
     """The part of a model that computes `outputs`, from new inputs in the place of `inputs`."""
     try:
         return model.with_graph(model.graph.subgraph(outputs, _listed(inputs)))
@@ -95,3 +96,55 @@ def _body_end(graph: Graph) -> Symbol:
 
 def _listed(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
+
+
+class Editable(ABC):
+    """What can be edited: a network, whose edited forms are networks of their own."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Model:
+        """The graphs and what is said of them."""
+
+    @abstractmethod
+    def _edited(self, model: Model) -> Self:
+        """One of the same kind that holds another model."""
+
+    def __or__(self, layer: object) -> Any:
+        """`network | layer`: the layer applied to the output, or to a tuple of the outputs."""
+        return layer(piped(self.model.graph)) if callable(layer) else NotImplemented
+
+    def cut(self, outputs: str | Sequence[str], inputs: str | Sequence[str] = ()) -> Self:
+        """The part that computes the values of these names, as a network of its own.
+
+        inputs: values that are fed instead of computed. Names, weights and what the file says
+        stay. Raises GraphError for a name that does not exist.
+        """
+        return self._edited(cut(self.model, outputs, inputs))
+
+    def extend(
+        self, head: Head, *, outputs: str | Sequence[str] | None = None, seed: int = 0
+    ) -> Self:
+        """The network with more layers behind its output: `net.extend(softmax())`.
+
+        head: layers, or a function of the output (of a tuple where there are several). outputs:
+        names for what comes out now. seed: of the new weights; those that were there stay.
+        """
+        return self._edited(extend(self.model, head, outputs=outputs, seed=seed))
+
+    def replace_head(
+        self,
+        head: Head,
+        *,
+        at: str | None = None,
+        outputs: str | Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """The network with `head` in the place of its last weighted operator and what follows.
+
+        `net.replace_head(dense(5))` makes a classifier of five classes. at: the name of the value
+        that the head takes instead of what the last Gemm, MatMul or Conv with a weight reads.
+        outputs: names; that of the old output otherwise. Raises GraphError where there is no such
+        operator or value.
+        """
+        return self._edited(replace_head(self.model, head, at=at, outputs=outputs, seed=seed))

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.model import Model
 from neuralsym.core.tensor import Tensor
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.quick import Pool
+from neuralsym.edit import Editable
 from neuralsym.errors import FormatError, InputError, did_you_mean, which
 from neuralsym.ports import Port, as_input, by_name
-from neuralsym.weights import Weights
-from neuralsym.weights.formats import read_weights
-from neuralsym.weights.match import Loaded, Names, match_weights, one_weight, stored_of
+from neuralsym.weights.holder import WeightsHolder
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class Network:
+class Network(WeightsHolder, Editable):
     """A graph with its weights that can be saved, summarised, compiled and run.
 
     It compiles itself at the first run. Runs from several threads at once are safe. It is pickled
@@ -154,67 +153,32 @@ class Network:
         results = ", ".join(map(str, self.outputs))
         return f"<Network {self.name!r}: ({ports}) -> ({results})>"
 
-    # -- weights ---------------------------------------------------------------------------
-    @property
-    def weights(self) -> Weights:
-        return Weights(self.graph)
-
-    def set_weight(self, name: str, value: ArrayLike) -> None:
-        """Give one weight another value of the same shape; it is cast to the weight's dtype.
-
-        Runs in flight finish on the old value. Raises WeightsError for an unknown name or
-        another shape.
-        """
-        self.weights.tensor(name)
-        self._put_weights({name: one_weight(self.graph, name, value)})
-
-    def load_weights(
-        self,
-        source: str | PathLike[str] | Mapping[str, Any],
-        *,
-        strict: bool = True,
-        scheme: str | None = None,
-        names: Names | None = None,
-    ) -> Loaded:
-        """Set the weights from a file or a dict; gives what was loaded and what was left out.
-
-        source: a file of .safetensors, .npz, .pth (torch), .h5 or .keras (Keras), .onnx, or a
-        dict of arrays. Its names are ours, or those of torchvision, timm or Keras for a network
-        of the zoo, or of torch or Keras for layers that are called as ours; the axes of theirs
-        are converted. scheme: one of "own", "torchvision", "timm", "keras", "torch"; the one that
-        fits best otherwise. names: where weights of ours are found, over what the scheme says:
-        {our name: key, or Source}.
-
-        strict: every weight of the network must be there, with its shape, and nothing else.
-        With False what fits is taken, and the rest is said in a warning and in the result. Raises
-        WeightsError that lists what is missing, unexpected or of another shape, each with the
-        nearest name; nothing is changed then.
-        """
-        stored = stored_of(source) if isinstance(source, Mapping) else read_weights(Path(source))
-        architecture = self.metadata.get("architecture", self.name)
-        values, found = match_weights(
-            self.graph, architecture, stored, strict=strict, scheme=scheme, names=names
-        )
-        self._put_weights(values)
-        return found
-
     def _put_weights(self, values: Mapping[str, Tensor]) -> None:
         with self._lock:
             self._read = self._model.with_graph(self.graph.with_weights(values))
             self._image = self._file = self._quick = None
             self._compiled = {}
 
+    def _edited(self, model: Model) -> Network:
+        return Network(model, options=self._options, library=self._library)
+
     # -- files -----------------------------------------------------------------------------
     def save(self, path: str | PathLike[str], *, opset: int | None = None) -> list[Path]:
-        """Write an .onnx file; gives the paths written, two where external data was needed.
+        """Write an .onnx or .flow file; gives the paths written, two for external data.
 
         opset: the ONNX opset to write; the lowest from 18 on that can express the graph
         otherwise. The file appears under its name when it is complete. Raises FormatError for
-        another suffix, a folder that is not there, or an opset that cannot express the graph.
+        another suffix, a folder that is not there, or what the format or opset cannot express.
         """
         path = Path(path)
+        if path.suffix == ".flow" and opset is None:
+            from neuralsym.engines import flow
+
+            flow.save(self._model, path)
+            return [path]
         if path.suffix != ".onnx":
-            raise FormatError(f"{path}: a network is saved as .onnx, not {path.suffix!r}")
+            what = "a .flow file with an opset" if path.suffix == ".flow" else repr(path.suffix)
+            raise FormatError(f"{path}: a network is saved as .onnx or .flow, not {what}")
         from neuralsym.engines import onnx
 
         return onnx.save(self._model, path, opset=opset)
@@ -414,18 +378,21 @@ def load(
     options: Options | None = None,
     library: Library | None = None,
 ) -> Network:
-    """The network of an .onnx file, its bytes, or a ModelProto.
+    """The network of an .onnx or .flow file, of the bytes of an .onnx file, or a ModelProto.
 
-    Raises FormatError for what is no ONNX model, GraphError for one that is not well formed.
+    Sizes of -1 in a flow are the free size "N". Raises FormatError for what is no model,
+    GraphError for one that is not well formed.
     """
-    if isinstance(source, (str, PathLike)) and Path(source).suffix == ".flow":
-        raise FormatError(f"{source}: .flow files cannot be read by this version; .onnx files can")
     if isinstance(source, (str, PathLike)):
         return Network._of_file(Path(source), options, library)
     return Network(_model_of(source, library), options=options, library=library)
 
 
 def _model_of(source: Path | bytes | ModelProto, library: Library | None) -> Model:
+    if isinstance(source, Path) and source.suffix == ".flow":
+        from neuralsym.engines import flow
+
+        return flow.read_model(flow.load(source))
     from neuralsym.engines import onnx
 
     if library is None:

@@ -25,7 +25,15 @@ from neuralsym.engines.flow.flow import Flow
 from neuralsym.engines.flow.notes import FlowNotes
 from neuralsym.engines.flow.parts import BATCH, Function, Operation
 from neuralsym.engines.flow.parts import Variable as FlowVariable
-from neuralsym.engines.flow.spelling import DIMS, OMITTED, UNKNOWN_WORD, type_of, write_attributes
+from neuralsym.engines.flow.spelling import (
+    DIMS,
+    METADATA,
+    METADATA_TYPE,
+    OMITTED,
+    UNKNOWN_WORD,
+    type_of,
+    write_attributes,
+)
 from neuralsym.engines.flow.write import lowest_version
 from neuralsym.errors import FormatError
 
@@ -72,6 +80,9 @@ class _Writer:
             for link in links:
                 if link in self.flow.vars:
                     cnx.add(self.flow.vars[link])
+        if self.model.metadata:
+            self.flow.blob(METADATA).attrs = dict(self.model.metadata)
+            self.flow.blob(METADATA).type = METADATA_TYPE
         for name, noted in self.notes.blobs.items():
             blob = self.flow.blob(name)
             blob.type, blob.data, blob.flags = noted.type, noted.data, noted.flags

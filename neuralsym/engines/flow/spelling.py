@@ -24,6 +24,9 @@ ONNX = "ai.onnx"
 DIMS, UNKNOWN_WORD = "dims", "?"
 """The attribute of a variable that has sizes by name, for which a shape has no place."""
 
+METADATA, METADATA_TYPE = "neuralsym", "metadata"
+"""The blob whose attributes are what a model says of itself, such as its preprocessing."""
+
 OMITTED = ""
 """The name of the variable that stands where an operator's optional input is left out."""
 

@@ -26,9 +26,11 @@ from neuralsym.engines.flow.elementwise import ELEMENTWISE
 from neuralsym.engines.flow.flow import Flow
 from neuralsym.engines.flow.notes import BlobNotes, FlowNotes, VariableNotes
 from neuralsym.engines.flow.operations import OPERATIONS, Step
-from neuralsym.engines.flow.parts import BATCH, Function, Operation, Variable
+from neuralsym.engines.flow.parts import BATCH, Blob, Function, Operation, Variable
 from neuralsym.engines.flow.spelling import (
     DIMS,
+    METADATA,
+    METADATA_TYPE,
     OMITTED,
     UNKNOWN_WORD,
     operator_of,
@@ -67,7 +69,8 @@ def read_model(flow: Flow, batch: int | str = "N") -> Model:
         raise FormatError("the flow has no function, so there is nothing to compute")
     reader = _Reader(flow, batch)
     graphs = {func.name: reader.graph(func) for func in flow.funcs.values()}
-    return Model(graphs, notes=Notes(engine={"flow": _notes(flow)}))
+    notes = Notes(engine={"flow": _notes(flow)})
+    return Model(graphs, {k: v for b in _metadata(flow) for k, v in b.attrs.items()}, notes=notes)
 
 
 class _Reader:
@@ -272,6 +275,12 @@ def _text_of(name: str) -> str:
     return name.encode("unicode_escape").decode("ascii") or "unnamed"
 
 
+def _metadata(flow: Flow) -> list[Blob]:
+    """The blob that says what a model says of itself, where there is one."""
+    found = flow.blobs.get(METADATA)
+    return [found] if found is not None and found.type == METADATA_TYPE else []
+
+
 def _notes(flow: Flow) -> FlowNotes:
     variables = {
         _name(v): VariableNotes(tuple(v.aliases), dict(v.attrs), int(v.flags))
@@ -287,6 +296,8 @@ def _notes(flow: Flow) -> FlowNotes:
         functions={f.name: int(f.flags) for f in flow.funcs.values() if f.flags},
         connectors={c.name: tuple(_name(v) for v in c.links) for c in flow.cnxs.values()},
         blobs={
-            b.name: BlobNotes(b.type, dict(b.attrs), b.data, b.flags) for b in flow.blobs.values()
+            b.name: BlobNotes(b.type, dict(b.attrs), b.data, b.flags)
+            for b in flow.blobs.values()
+            if b not in _metadata(flow)
         },
     )
