@@ -28,7 +28,9 @@ def _wanted(x: Symbol, rank: int, output_size: OutputSize) -> list[Any]:
     shape = require_shape(x, rank + 2)
     if isinstance(output_size, np.ndarray):
         output_size = output_size.tolist()
-    given = output_size if isinstance(output_size, (list, tuple)) else [output_size] * rank
+    given: list[Any] = [output_size] * rank
+    if isinstance(output_size, (list, tuple)):
+        given = [*output_size]
     for n in given:
         if n is not None and (not hasattr(n, "__index__") or isinstance(n, bool) or n < 1):
             raise BadAttribute(

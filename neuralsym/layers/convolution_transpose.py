@@ -14,6 +14,7 @@ from neuralsym.layers.base import require_shape
 from neuralsym.layers.convolution import bias_weight, check_groups
 from neuralsym.layers.factory import layer
 from neuralsym.layers.initializers import fans
+from neuralsym.layers.padding import surround
 from neuralsym.layers.weights import Init, weight
 from neuralsym.layers.window import Padding, Sizes, axis_sizes, transpose_attributes
 
@@ -56,6 +57,13 @@ def _transpose_conv(
         settings["dilations"] = gaps
     if groups > 1:
         settings["group"] = groups
+    added = settings.get("output_padding", ())
+    if any(o >= s for o, s in zip(added, steps, strict=False)):
+        # Beyond what ONNX's output_padding may be: elements that no kernel reaches.
+        del settings["output_padding"]
+        y = surround(ops.conv_transpose(x, w, **settings), [(0, o) for o in added])
+        y = y if b is None else y + ops.unsqueeze(b, list(range(1, rank + 1)))
+        return activate(y, activation)
     return activate(ops.conv_transpose(x, w, b, **settings), activation)
 
 

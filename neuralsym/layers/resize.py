@@ -23,6 +23,9 @@ Interpolation = Literal["nearest", "bilinear", "bicubic"]
 Mode = Literal["nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic"]
 
 _KERAS = {"nearest": "nearest-exact", "bilinear": "linear", "bicubic": "cubic"}
+_CUBIC = {"cubic_coeff_a": -0.5, "exclude_outside": 1}
+"""Keys's cubic, its weights made to sum to one at the edges: Keras's over TensorFlow and JAX."""
+
 _TORCH = {
     "nearest": ("nearest", None),
     "nearest-exact": ("nearest-exact", None),
@@ -71,8 +74,10 @@ def resized(
     if interpolation not in _KERAS:
         raise BadAttribute(_unknown("interpolation", interpolation, _KERAS))
     mode = _KERAS[interpolation]
-    smooth = antialias and mode != "nearest-exact"
-    return _resize(x, _sizes(x, size), mode, **({"antialias": 1} if smooth else {}))
+    settings = _CUBIC if mode == "cubic" else {}
+    if antialias and mode != "nearest-exact":
+        settings = settings | {"antialias": 1, "exclude_outside": 1}
+    return _resize(x, _sizes(x, size), mode, **settings)
 
 
 def _unknown(setting: str, given: object, known: dict[str, Any]) -> str:
@@ -107,7 +112,8 @@ def resizing(
 ) -> Symbol:
     """[N, C, H, W] -> [N, C, height, width] over pixel centres (half_pixel).
 
-    interpolation: "bilinear", "nearest" or "bicubic" (with the coefficient -0.75, as torch).
+    interpolation: "bilinear", "nearest" or "bicubic" (the coefficient is -0.5 as in Keras over
+    TensorFlow and JAX, and in torch with antialias; torch without has -0.75, see `upsample`).
     crop_to_aspect_ratio cuts the edges off first, pad_to_aspect_ratio surrounds with fill_value
     first, so that the ratio stays; both need a fixed height and width. antialias: smooth while
     shrinking. Raises BadAttribute for an unknown interpolation or fill_mode, sizes below 1 and
@@ -141,7 +147,7 @@ def _upsample(x: Symbol, rank: int, size: Sizes, interpolation: str) -> Symbol:
     if interpolation == "bicubic" and rank != 2:
         raise BadAttribute(f"interpolation='bicubic' is for two spatial axes, not {rank}")
     mode = "nearest" if interpolation == "nearest" else _KERAS[interpolation]
-    return _resize(x, _scales(x, factors), mode)
+    return _resize(x, _scales(x, factors), mode, **(_CUBIC if mode == "cubic" else {}))
 
 
 @plain_layer
@@ -168,7 +174,8 @@ def upsampling2d(
     """[N, C, H, W] enlarged by whole factors, [N, C, H * size, W * size].
 
     "nearest" repeats rows and columns; "bilinear" and "bicubic" take pixel centres (half_pixel,
-    torch's align_corners=False; bicubic's coefficient is torch's -0.75). Raises BadAttribute for
+    torch's align_corners=False; bicubic's coefficient is -0.5 as in Keras over TensorFlow and JAX,
+    torch's -0.75, see `upsample`). Raises BadAttribute for
     another interpolation (Keras's lanczos3 and lanczos5 are not in ONNX) and factors below 1,
     ShapeMismatch for an input of another rank.
 
@@ -207,7 +214,8 @@ def upsample(
     mode: "nearest" (asymmetric, as torch), "nearest-exact" (pixel centres), "linear" of one axis,
     "bilinear" and "bicubic" of two, "trilinear" of three. align_corners: corner elements keep
     their places. Raises BadAttribute unless exactly one of size and scale_factor is given, and
-    for a mode of another number of axes; ShapeMismatch where nothing would be left.
+    for a mode of another number of axes; ShapeMismatch where nothing would be left, and for
+    aligned corners with a factor that is not whole over open sizes.
 
     torch Upsample; ONNX Resize.
     """
@@ -234,10 +242,19 @@ def upsample(
     factors = [float(f) for f in given] if given is not None else [float(scale_factor)] * rank  # type: ignore[arg-type]
     if len(factors) != rank or not all(0 < f < np.inf for f in factors):
         raise BadAttribute(f"scale_factor={scale_factor!r}: a positive number, or {rank} of them")
-    for axis, factor in enumerate(factors, 2):
-        length = require_shape(x)[axis]
+    lengths = require_shape(x)[2:]
+    for axis, (length, factor) in enumerate(zip(lengths, factors, strict=True), 2):
         if isinstance(length, int) and int(length * factor) < 1:
             raise ShapeMismatch(f"scale_factor {factor} leaves nothing of axis {axis} of {x.type}")
+    if align_corners and not all(f.is_integer() for f in factors):
+        # ONNX aligns the corner n * factor, torch and onnxruntime floor(n * factor).
+        if not all(isinstance(length, int) for length in lengths):
+            raise ShapeMismatch(
+                f"align_corners with scale_factor={scale_factor!r}, no whole number, needs fixed "
+                f"sizes, came {x.type}; give input() them"
+            )
+        whole = [int(n * f) for n, f in zip(lengths, factors, strict=True)]
+        return _resize(x, _sizes(x, whole), way, **settings)
     return _resize(x, _scales(x, factors), way, **settings)
 
 

@@ -120,6 +120,7 @@ def _check_source(places: Symbol, wanted: Sequence[Any]) -> None:
     if places.op_type != "MaxPool":
         return
     source = places.inputs[0]
+    assert source is not None
     sizes = require_shape(source)[2:]
     for n, m in zip(sizes, wanted, strict=True):
         if isinstance(n, int) and isinstance(m, int) and n != m:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from neuralsym.core.types import Size
-from neuralsym.errors import BadAttribute, did_you_mean
+from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
 
 Sizes: TypeAlias = int | Sequence[int]
 """One size for all spatial axes, or one for each."""
@@ -96,7 +96,8 @@ def padding_attributes(
 ) -> dict[str, Any]:
     """The padding of a Conv or a pool as ONNX attributes.
 
-    Explicit `pads`; `auto_pad` only for "same" with a stride over 1 along an unknown size.
+    Explicit `pads`; `auto_pad` only for "same" with a stride over 1 along an unknown size, which
+    is a ShapeMismatch where there is a dilation too.
     """
     rank = len(kernel)
     if not isinstance(padding, str):
@@ -109,11 +110,17 @@ def padding_attributes(
         return _pads([(r, 0) for r in reach])
     totals: list[int] = []
     for size, r, stride in zip(spatial, reach, strides, strict=True):
-        if stride == 1:
+        if stride == 1 or r == 0:
             totals.append(r)
         elif isinstance(size, int):
             count = -(-size // stride)
             totals.append(max((count - 1) * stride + r + 1 - size, 0))
+        elif max(dilations) > 1:
+            raise ShapeMismatch(
+                f"padding {name!r} with strides {tuple(strides)} and dilations {tuple(dilations)} "
+                "over unknown sizes: auto_pad takes no dilation; give input() these sizes, or say "
+                "the padding in numbers"
+            )
         else:
             return {"auto_pad": "SAME_UPPER" if name == "same" else "SAME_LOWER"}
     return _pads(shared_out(totals, name))
@@ -161,6 +168,11 @@ def transpose_attributes(
                 f"output_padding={tuple(extra)}: must be below the stride or the dilation, "
                 f"{tuple(strides)} and {tuple(dilations)}"
             )
+    if any(o >= s for o, s in zip(extra, strides, strict=True)):
+        # onnxruntime wants it below the stride; elements at the end are as well not taken off.
+        for i, (o, (before, after)) in enumerate(zip(extra, pads, strict=True)):
+            kept = min(o, after)
+            pads[i], extra[i] = (before, after - kept), o - kept
     made = _pads(pads)
     if any(extra):
         made["output_padding"] = tuple(extra)

@@ -1,0 +1,62 @@
+"""Layers with settings drawn at random: the checker takes each file, and its shapes are true.
+
+A layer may refuse a combination, but then it names itself and the line. The settings come from
+drawn_layers.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+from drawn_case import Case, check
+from drawn_layers import TABLE
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from neuralsym import layers as nn
+from neuralsym.layers.factory import Factory
+
+drawn = st.sampled_from(sorted(TABLE)).flatmap(lambda n: st.tuples(st.just(n), TABLE[n]))
+
+
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@given(drawn)
+def test_files_are_valid_and_their_shapes_true(case: tuple[str, Case]) -> None:
+    check(*case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_files_of_each_layer_and_what_they_compute(name: str) -> None:
+    """More draws of each, with our results beside onnxruntime's."""
+
+    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @given(TABLE[name])
+    def run(case: Case) -> None:
+        check(name, case, values=True)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_not_all_draws_are_refused(name: str) -> None:
+    try:
+        find(TABLE[name], lambda case: check(name, case), settings=settings(max_examples=50))
+    except NoSuchExample:
+        pytest.fail("every draw was refused")
+
+
+def test_families_are_drawn_whole() -> None:
+    """A layer that is added to a module without a line in the table would go untried."""
+    drawn_here = {id(getattr(nn, name)) for name in TABLE}
+    modules = {getattr(nn, name).function.__module__ for name in TABLE}
+    every = [(name, getattr(nn, name)) for name in nn.__all__]
+    missing = [
+        name
+        for name, made in every
+        if isinstance(made, Factory)
+        and made.function.__module__ in modules
+        and id(made) not in drawn_here
+    ]
+    assert not missing
