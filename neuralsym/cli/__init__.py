@@ -90,6 +90,11 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument("--size", type=_positive, help="height and width of the input")
     export.add_argument("--softmax", action="store_true", help="give probabilities, not logits")
     export.add_argument("--seed", type=int, default=0, help="of the random weights (0)")
+    export.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="trained weights: .pth, .safetensors, .npz, .h5, .keras or .onnx",
+    )
     export.add_argument("--opset", type=_positive, help="the ONNX opset (lowest from 18 on)")
 
     run = _add(commands, "run", "models:run", "run a model on an input")

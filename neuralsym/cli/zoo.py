@@ -78,6 +78,8 @@ def export(given: argparse.Namespace) -> int:
     if given.size:
         options["size"] = given.size
     network = zoo.create(given.name, **options)
+    if given.weights:
+        print(f"{given.weights}: {network.load_weights(given.weights)}")
     with Progress("drawing weights") as progress:
         names = list(network.weights)
         for i, name in enumerate(names):

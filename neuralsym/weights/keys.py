@@ -1,4 +1,4 @@
-"""Keys of weights files looked up: prefixes of wrappers, and variables of Keras that are numbers."""
+"""Keys of weights files looked up: prefixes of wrappers, variables of Keras that are numbers."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def _layers(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 def _variables(given: list[str], known: list[str]) -> list[str]:
     """The names of a layer's variables, which may be numbers in the file."""
-    if len(given) == len(known) == 1:
-        return known  # `variable_7` is what Keras calls one that was given no name
+    if len(given) == len(known) == 1 and _UNNAMED.fullmatch(given[0]):
+        return known
     if not all(v.isdigit() for v in given):
         return [v if v in known else _alias(v, known) for v in given]
     expected = sorted(known, key=lambda v: _ORDER.index(v) if v in _ORDER else len(_ORDER))
@@ -132,6 +132,9 @@ def _alias(variable: str, known: list[str]) -> str:
     other = _ALIASES.get(variable, variable)
     return other if other in known else variable
 
+
+_UNNAMED = re.compile(r"variable(_\d+)?|\d+")
+"""What Keras calls a variable that was given no name."""
 
 _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?")
 

@@ -46,6 +46,11 @@ class Loaded:
     unexpected: tuple[str, ...] = ()
     mismatched: tuple[str, ...] = ()
 
+    @property
+    def left_out(self) -> bool:
+        """Whether anything was missing, unexpected or of another shape."""
+        return bool(self.missing or self.unexpected or self.mismatched)
+
     def __str__(self) -> str:
         left = [
             counted(len(names), "weight") + f" {what}: {_some(names)}"

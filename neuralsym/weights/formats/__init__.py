@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from neuralsym.core.files import Bytes, read_file
+import numpy as np
+
+from neuralsym.core.files import Bytes, read_file, replacing, target_of
 from neuralsym.core.tensor import Tensor
 from neuralsym.errors import FormatError, WeightsError, did_you_mean
 from neuralsym.weights.names import Framework
+from neuralsym.weights.published import check_published
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,30 @@ def read_weights(path: Path) -> Stored:
     except FormatError as error:
         raise WeightsError(str(error)) from None
     try:
+        if isinstance(given, np.ndarray):
+            check_published(path, given)
         reader = getattr(import_module(f"{__name__}.{module}"), name)
         tensors: Mapping[str, Tensor] = reader(given)
     except FormatError as error:
         raise WeightsError(f"{path} cannot be read as {path.suffix}: {error}") from None
     return Stored(tensors, found.framework, str(path))
+
+
+WRITERS: dict[str, str] = {
+    ".npz": "npz:write_npz",
+    ".safetensors": "safetensors:write_safetensors",
+}
+"""By suffix."""
+
+
+def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors by name; the file appears when it is complete. Raises FormatError."""
+    found = WRITERS.get(path.suffix)
+    if found is None:
+        known = " or ".join(WRITERS)
+        raise FormatError(f"{path}: weights are saved as {known}, not {path.suffix!r}")
+    module, _, name = found.partition(":")
+    write = getattr(import_module(f"{__name__}.{module}"), name)
+    target = target_of(path, f"weights{path.suffix}")
+    with replacing(path, [target]) as (file,):
+        write(file, tensors)
