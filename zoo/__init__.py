@@ -9,6 +9,10 @@ The bare name is torchvision's architecture, NAME_keras is Keras's. Weights are 
 from neuralsym.zoo.alexnet import (
     alexnet,
 )
+from neuralsym.zoo.cifar import (
+    cifar10_cnn,
+    cifar10_vgg,
+)
 from neuralsym.zoo.convnext import (
     convnext_base,
     convnext_base_keras,
@@ -78,6 +82,9 @@ from neuralsym.zoo.labels import (
     class_names,
     decode,
 )
+from neuralsym.zoo.lstm_text import (
+    lstm_text,
+)
 from neuralsym.zoo.maxvit import (
     maxvit_t,
 )
@@ -89,6 +96,8 @@ from neuralsym.zoo.mnasnet import (
 )
 from neuralsym.zoo.mnist import (
     mnist,
+    mnist_cnn,
+    mnist_lenet,
 )
 from neuralsym.zoo.mobilenet import (
     mobilenet,
@@ -170,6 +179,9 @@ from neuralsym.zoo.squeezenet import (
     squeezenet1_0,
     squeezenet1_1,
 )
+from neuralsym.zoo.style_transfer import (
+    style_transfer,
+)
 from neuralsym.zoo.swin import (
     swin_b,
     swin_s,
@@ -207,6 +219,8 @@ __all__ = [
     "Prediction",
     "Preprocessing",
     "alexnet",
+    "cifar10_cnn",
+    "cifar10_vgg",
     "class_names",
     "convnext_base",
     "convnext_base_keras",
@@ -257,12 +271,15 @@ __all__ = [
     "inception_v3",
     "inception_v3_keras",
     "info",
+    "lstm_text",
     "maxvit_t",
     "mnasnet0_5",
     "mnasnet0_75",
     "mnasnet1_0",
     "mnasnet1_3",
     "mnist",
+    "mnist_cnn",
+    "mnist_lenet",
     "mobilenet",
     "mobilenet_025",
     "mobilenet_050",
@@ -316,6 +333,7 @@ __all__ = [
     "shufflenet_v2_x2_0",
     "squeezenet1_0",
     "squeezenet1_1",
+    "style_transfer",
     "swin_b",
     "swin_s",
     "swin_t",

@@ -2,7 +2,8 @@
 
 Modes, on pictures of RGB values 0 to 255: "torch" scales to 0..1, then subtracts ImageNet's mean
 and divides by its deviation; "tf" scales to -1..1; "caffe" turns RGB to BGR and subtracts the
-means; "unit" scales to 0..1; "raw" leaves the values as they are, for networks that scale inside.
+means; "unit" scales to 0..1; "raw" leaves the values as they are, for networks that scale inside;
+"grey" makes one channel of three, 0 to 255.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from neuralsym.errors import FormatError, ShapeMismatch
+from neuralsym.errors import BadAttribute, FormatError, ShapeMismatch
 from neuralsym.network import Network
 
-Mode = Literal["torch", "tf", "caffe", "unit", "raw"]
+Mode = Literal["torch", "tf", "caffe", "unit", "raw", "grey"]
 Interpolation = Literal["bilinear", "bicubic"]
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
+BRIGHTNESS = np.array([0.299, 0.587, 0.114], np.float32)
 BGR_MEAN = np.array([103.939, 116.779, 123.68], np.float32)
 
 Picture = str | PathLike[str] | ArrayLike
@@ -66,7 +68,7 @@ class Preprocessing:
         return made
 
     def __call__(self, pictures: Picture | Sequence[Picture]) -> NDArray[np.float32]:
-        """float32[N, 3, height, width] of one picture or several.
+        """float32[N, 3, height, width] of one picture or several; one channel in mode "grey".
 
         A picture is a file or an array [H, W, 3] (or [H, W] in grey) of values 0 to 255; an array
         [N, H, W, 3] is several. Files, and arrays of another size, need Pillow. Raises
@@ -129,6 +131,7 @@ _SCALE: dict[Mode, Callable[[NDArray[np.float32]], NDArray[Any]]] = {
     "caffe": _caffe,
     "unit": lambda x: x / np.float32(255),
     "raw": lambda x: x,
+    "grey": lambda x: (x @ BRIGHTNESS)[..., None],
 }
 
 
@@ -170,16 +173,20 @@ def preprocess(name: str) -> Preprocessing:
     """The preprocessing of a network of the zoo: `preprocess("resnet50")("photo.jpg")`."""
     from neuralsym.zoo.registry import find
 
-    return find(name).preprocessing
+    found = find(name).preprocessing
+    if found is None:
+        raise BadAttribute(f"{name} takes no pictures, so there is no preprocessing of them")
+    return found
 
 
 def preprocess_for(network: Network, pictures: Picture | Sequence[Picture]) -> NDArray[np.float32]:
     """Pictures for a network: as its file says, else in "torch" mode at the size of its input.
 
-    Raises ShapeMismatch where the input is no batch of pictures of three colours.
+    Raises ShapeMismatch where the input is no batch of pictures of three colours, or of one in
+    mode "grey".
     """
     shape = network.inputs[0].shape
-    if shape is None or len(shape) != 4 or shape[1] != 3:
+    if shape is None or len(shape) != 4 or shape[1] not in (1, 3):
         raise ShapeMismatch(f"input {network.inputs[0]} takes no pictures [N, 3, H, W]")
     text = network.metadata.get("preprocessing", "")
     height, width = shape[2:]
@@ -192,6 +199,8 @@ def preprocess_for(network: Network, pictures: Picture | Sequence[Picture]) -> N
         made = Preprocessing("torch", round(max(height, width) * 256 / 224), (height, width))
     else:
         made = Preprocessing("torch", 256, (224, 224))
+    if shape[1] != (1 if made.mode == "grey" else 3):
+        raise ShapeMismatch(f"input {network.inputs[0]} takes no pictures of mode {made.mode!r}")
     if isinstance(height, int) and isinstance(width, int):
         made = made.at((height, width))
     return made(pictures)

@@ -30,9 +30,10 @@ Config = TypeVar("Config")
 class Options(TypedDict, total=False):
     """What every network of the zoo takes.
 
-    batch: a size, or a name that leaves it free ("N"); classes: their number; size: height and
-    width of the input, or one number for both; softmax: probabilities instead of logits; top:
-    False ends at the last feature map; seed: of the random weights.
+    batch: a size, or a name that leaves it free ("N"); classes: their number; size: of the input,
+    height and width or one number for both, the length of a text; softmax: True gives
+    probabilities instead of logits; top: False ends at the last feature map; seed: of the random
+    weights.
     """
 
     batch: int | str
@@ -48,19 +49,27 @@ class Entry:
     """One network as it was published.
 
     accuracy: top-1 / top-5 on ImageNet in percent that the named weights have, as their source
-    says; `size` is (channels, height, width); labels: the file of class names (labels.py) or "".
+    says; `size` is (channels, height, width), or (length,) of a text; classes: 0 where the answer
+    is none; labels: the file of class names (labels.py) or ""; input, dtype: of the input.
     """
 
     name: str
     make: Callable[..., Network]
-    size: tuple[int, int, int]
+    size: tuple[int, ...]
     classes: int
-    preprocessing: Preprocessing
+    preprocessing: Preprocessing | None
     paper: str
     source: str
     accuracy: str
     aliases: tuple[str, ...]
     labels: str
+    input: str
+    dtype: str
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """The part of `size` that a user may choose: all but the channels of a picture."""
+        return self.size[-2:]
 
 
 ENTRIES: dict[str, Entry] = {}
@@ -69,21 +78,24 @@ ENTRIES: dict[str, Entry] = {}
 def register(
     name: str,
     *,
-    size: tuple[int, int, int],
-    preprocessing: Preprocessing,
+    size: tuple[int, ...],
+    preprocessing: Preprocessing | None,
     paper: str = "",
     source: str = "",
     accuracy: str = "",
     classes: int = 1000,
     aliases: tuple[str, ...] = (),
     labels: str = "imagenet",
+    input: str = "input",
+    dtype: str = "float32",
 ) -> Callable[[Make], Make]:
     """Enter a function that makes a network into the list, and show its options in help()."""
 
     def enter(make: Make) -> Make:
         entry = Entry(
-            name, make, size, classes, preprocessing, paper, source, accuracy, aliases, labels
-        )
+            name, make, size, classes, preprocessing, paper, source, accuracy, aliases, labels,
+            input, dtype,
+        )  # fmt: skip
         for key in (name, *aliases):
             if key in ENTRIES:
                 raise GraphError(f"the zoo has a network {key!r} already")
@@ -158,7 +170,7 @@ def defaults(entry: Entry) -> Options:
     return {
         "batch": "N",
         "classes": entry.classes,
-        "size": entry.size[1:],
+        "size": entry.own if len(entry.own) == 2 else entry.own[0],
         "softmax": False,
         "top": True,
         "seed": 0,
@@ -200,36 +212,42 @@ def assemble(
     name: str,
     features: Callable[[Symbol], Symbol],
     head: Callable[[Symbol, int], Symbol],
+    *,
+    output: str = "logits",
     **options: Unpack[Options],
 ) -> Network:
     """The network of an entry from its two parts: pictures to features, features to logits.
 
-    Raises BadAttribute for an option that is unknown or out of range, ShapeMismatch for a size
-    that is too small for the network.
+    output: what the answer of the head is called. Raises BadAttribute for an option that is
+    unknown or out of range, ShapeMismatch for a size that is too small for the network.
     """
     _check_options(name, options)
     entry = find(name)
     options = {**defaults(entry), **options}
     count, size = options["classes"], options["size"]
     softmax, top = options["softmax"], options["top"]
-    if not is_positive(count):
+    if not entry.classes and (softmax or count):
+        raise _refused(name, "it has no classes, so takes neither classes=... nor softmax=True")
+    if entry.classes and not is_positive(count):
         raise _refused(name, f"classes={count!r} is not a positive number")
     if softmax and not top:
         raise _refused(name, "softmax=True needs top=True")
-    channels, *own = entry.size
-    height, width = _pair(name, own if size is None else size)
+    own = _own_size(name, entry.own if size is None else size, len(entry.own))
+    shape = (options["batch"], *entry.size[: -len(own)], *own)
     try:
-        y = features(nn.input((options["batch"], channels, height, width)))
-        output = "features"
-        if top:
-            y, output = head(y, count), "logits"
+        x = nn.input(shape, entry.dtype, name=None if entry.input == "input" else entry.input)
+        y = features(x)
+        y = head(y, count) if top else y
     except ShapeMismatch as error:
-        raise ShapeMismatch(f"{name} at size {height}x{width}: {error}") from None
+        raise ShapeMismatch(f"{name} at size {'x'.join(map(str, own))}: {error}") from None
+    output = output if top else "features"
     if softmax:
         y, output = y | nn.softmax(axis=1), "probs"
     made = y | nn.get_network(name, outputs=output, seed=options["seed"])
-    preprocessing = entry.preprocessing.at((height, width))
-    metadata = {"architecture": name, "preprocessing": json.dumps(preprocessing.as_dict())}
+    metadata = {"architecture": name}
+    if entry.preprocessing is not None:
+        preprocessing = entry.preprocessing.at((own[0], own[1]))
+        metadata["preprocessing"] = json.dumps(preprocessing.as_dict())
     return Network(Model({made.graph.name: made.graph}, metadata))
 
 
@@ -245,11 +263,12 @@ def _refused(name: str, reason: str) -> BadAttribute:
     return BadAttribute(f"{name}: {reason}{at_line(user_line())}")
 
 
-def _pair(name: str, size: int | Sequence[int]) -> tuple[int, int]:
-    pair = (size, size) if isinstance(size, int) else tuple(size)
-    if len(pair) != 2 or not all(map(is_positive, pair)):
-        raise _refused(name, f"size={size!r} is neither a number nor (height, width)")
-    return pair[0], pair[1]
+def _own_size(name: str, size: int | Sequence[int], count: int) -> tuple[int, ...]:
+    given = (size,) * count if isinstance(size, int) else tuple(size)
+    if len(given) != count or not all(map(is_positive, given)):
+        forms = "neither a number nor (height, width)" if count == 2 else "no number over 0"
+        raise _refused(name, f"size={size!r} is {forms}")
+    return given
 
 
 def is_positive(given: object) -> bool:

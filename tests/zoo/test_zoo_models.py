@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from zoo_networks import PUBLISHED, draw_statistics, families, need_room, small
+from zoo_networks import PUBLISHED, draw_statistics, entries, families, need_room, small
 
 from neuralsym import BadAttribute, Network, ShapeMismatch, load, testing, zoo
 from neuralsym.layers import initializers
@@ -75,8 +75,9 @@ def test_every_entry_says_what_it_is() -> None:
     for name in zoo.models():
         info = zoo.info(name)
         assert len(info.class_names) in (0, info.classes)
-        assert info.input_shape[1:] == info.preprocessing.size
-        assert info.preprocessing.resize >= min(info.preprocessing.size)
+        if info.preprocessing is not None:
+            assert info.input_shape[1:] == info.preprocessing.size
+            assert info.preprocessing.resize >= min(info.preprocessing.size)
         assert info.source
         if info.classes == 1000:
             assert info.paper
@@ -116,15 +117,12 @@ def test_answers(name: str, tmp_path: Path) -> None:
     """Ours equals onnxruntime's, at two batch sizes, and depends on the input."""
     need_room(name, 5)
     network = draw_statistics(small(name))
-    rng = np.random.default_rng(0)
-    port = network.inputs[0]
-    shape = tuple(port.shape or ())[1:]
-    pictures = rng.standard_normal((3, *shape)).astype(np.float32)
+    given = entries(network, 3)
     (path,) = network.save(tmp_path / "m.onnx")
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    for batch in (pictures[:1], pictures):
-        (expected,) = session.run(None, {"input": batch})
+    for batch in (given[:1], given):
+        (expected,) = session.run(None, {network.inputs[0].name: batch})
         tolerance = 1e-4 * np.abs(expected).max()
         np.testing.assert_allclose(network(batch), expected, rtol=0, atol=tolerance)
         np.testing.assert_allclose(load(path)(batch), expected, rtol=0, atol=tolerance)
@@ -172,12 +170,35 @@ def test_untrained_answers_are_of_a_sensible_size(name: str) -> None:
     """As the weights are drawn: neither saturated nor constant, however deep the network."""
     need_room(name, 3)
     network = small(name)
-    port = network.inputs[0]
-    rng = np.random.default_rng(0)
-    pictures = rng.standard_normal((2, *tuple(port.shape or ())[1:])).astype(np.float32)
-    logits = network(pictures)
-    assert 1e-4 < np.abs(logits).max() < 100
+    logits = network(entries(network, 2))
+    assert 1e-4 < np.abs(logits).max() < (100 if zoo.info(name).classes else 300)
     assert np.abs(logits[0] - logits[1]).max() > 1e-2 * np.abs(logits).max()
+
+
+def test_networks_of_other_things_than_classes_of_pictures() -> None:
+    text = zoo.lstm_text(batch=2, size=7, classes=30, softmax=True)
+    assert [str(p) for p in text.inputs] == ["tokens: int64[2, 7]"]
+    result = text(np.arange(14).reshape(2, 7))
+    assert result.shape == (2, 30)
+    np.testing.assert_allclose(result.sum(1), 1, rtol=1e-5)
+    style = zoo.style_transfer(size=(20, 34))
+    assert [str(p) for p in style.outputs] == ["picture: float32[N, 3, 20, 36]"]
+    with pytest.raises(BadAttribute, match="no classes"):
+        zoo.style_transfer(classes=3)
+    with pytest.raises(BadAttribute, match="size"):
+        zoo.lstm_text(size=(3, 4))
+    with pytest.raises(BadAttribute, match="no pictures"):
+        zoo.preprocess("lstm_text")
+
+
+def test_transformers_say_which_sizes_they_take() -> None:
+    """Swin fills its maps up to whole windows, the others cannot."""
+    assert zoo.swin_t(size=(60, 75)).outputs
+    assert zoo.vit_b_16(size=(32, 64)).weights.tensor("embedding/position").shape == (1, 9, 768)
+    with pytest.raises(ShapeMismatch, match=r"vit_b_16 at size 100x100: .*patches of 16x16"):
+        zoo.vit_b_16(size=100)
+    with pytest.raises(ShapeMismatch, match=r"maxvit_t at size 200x200: .*multiples of 224"):
+        zoo.maxvit_t(size=200)
 
 
 def test_mistaken_options_say_what_there_is() -> None:

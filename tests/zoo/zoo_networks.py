@@ -89,7 +89,8 @@ def draw_statistics(network: Network, seed: int = 1) -> Network:
             drawn[name] = rng.uniform(0.5, 1.5, shape).astype(np.float32)
         elif kind in ("beta", "mean"):
             drawn[name] = rng.normal(0, 0.3, shape).astype(np.float32)
-    network.load_weights(drawn, strict=False)
+    if drawn:
+        network.load_weights(drawn, strict=False)
     return network
 
 
