@@ -22,7 +22,7 @@ from neuralsym.errors import (
 )
 
 if TYPE_CHECKING:
-    from neuralsym import backend, engines, layers, ops, testing, zoo
+    from neuralsym import backend, engines, layers, myelin, ops, testing, zoo
     from neuralsym.core.graph import Graph
     from neuralsym.core.symbol import Symbol
     from neuralsym.cpu.options import Options
@@ -42,6 +42,7 @@ __all__ = [
     "engines",
     "testing",
     "backend",
+    "myelin",
     "NeuralsymError",
     "OpError",
     "TypeMismatch",
@@ -69,6 +70,7 @@ _HOMES = {
     "engines": "neuralsym.engines",
     "testing": "neuralsym.testing",
     "backend": "neuralsym.backend",
+    "myelin": "neuralsym.myelin",
 }
 
 

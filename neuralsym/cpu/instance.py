@@ -79,7 +79,7 @@ class Instance:
         self._computed = False
         self._stale = True
         self._lock = threading.Lock()
-        self._single = len(cell.program.segments) == 1 and not cell.program.updates
+        self._single = len(cell.program.segments) == 1 and not cell.state_names
         self.answer: Answer | None = None
         """For runs as the last `compute`; None for a program in several segments, with host steps
         or with defaults."""
@@ -421,9 +421,7 @@ class Instance:
 
     # -- state -----------------------------------------------------------------------------
     def _start_state(self) -> None:
-        """Variables that the program updates begin with the cell's values, unless fed."""
-        if not self.program.updates:
-            return
+        """Inputs that the cell has a current value of begin with it, unless fed."""
         for name, value in self.cell.start_state().items():
             if name not in self._changed:
                 np.copyto(self._array(self.program.inputs[name]), value)

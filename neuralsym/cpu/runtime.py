@@ -82,7 +82,9 @@ class Cell:
         self.progress = progress
         self.constants = Constants()
         self.state: dict[str, NDArray[Any]] = {}
-        """The values of variables that the program updates, by name."""
+        """The values of variables that the program updates, by name; cells may share one dict."""
+        self.state_names = frozenset(program.updates)
+        """The inputs that begin with a value of `state`."""
         self.rewrites: dict[str, str] = {}
         """What each rule and pass did to the graph, for `explain`."""
         self.lock = threading.RLock()
@@ -206,9 +208,9 @@ class Cell:
 
     # -- state -----------------------------------------------------------------------------
     def start_state(self) -> Mapping[str, NDArray[Any]]:
-        """The current values of updated variables."""
+        """The current values of the inputs that have one."""
         with self.lock:
-            return dict(self.state)
+            return {name: self.state[name] for name in self.state_names if name in self.state}
 
     def save_state(self, values: Mapping[str, NDArray[Any]]) -> None:
         with self.lock:

@@ -1,0 +1,443 @@
+"""Myelin's way to run a network: compile a flow, take its cells, compute in instances.
+
+    network = Network.compile("mnist.flow")
+    data = network.cell("classifier").instance()
+    data["x"] = picture
+    data.compute()
+    best = data["y"].argmax()
+
+These classes are a view of the one compiler and runtime (neuralsym.cpu). A network holds a cell for
+each function of its flow; an instance is the memory of one computation at a time, and any number of
+them compute at once, each in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from neuralsym.cpu import library as kernels
+from neuralsym.cpu import runtime
+from neuralsym.cpu.compiler import compile_graph
+from neuralsym.cpu.compiler import explain as explain_cell
+from neuralsym.cpu.dump import describe_program
+from neuralsym.cpu.options import Options
+from neuralsym.cpu.profile import operations_of
+from neuralsym.cpu.runtime import Parameter
+from neuralsym.engines.flow import Blob, Connector, Flow, Function, Operation, Variable, read_model
+from neuralsym.errors import (
+    BadAttribute,
+    ExecutionError,
+    InputError,
+    NeuralsymError,
+    ShapeMismatch,
+    did_you_mean,
+)
+from neuralsym.summary import table
+
+Array = NDArray[Any]
+
+__all__ = [
+    "Blob",
+    "Cell",
+    "Channel",
+    "Connector",
+    "Flow",
+    "Function",
+    "Instance",
+    "Library",
+    "Network",
+    "Operation",
+    "Parameter",
+    "Variable",
+]
+
+
+class Library(kernels.Library):
+    """Kernels, transformers and typers: neuralsym's own, and before them what is registered."""
+
+    def __init__(self) -> None:
+        from neuralsym.cpu.kernels import standard_library
+
+        super().__init__(standard_library())
+
+
+class Network:
+    """A compiled flow: `cells` by its functions, and the variables that they share.
+
+    Made by `Network.compile`.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        library: kernels.Library | None = None,
+        batch_size: int | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self.flow = flow
+        self.library = library
+        self.options = options or Options()
+        self.batch_size = 0
+        self.state: dict[str, Array] = {}
+        """The values of variables that some cell assigns to, by name."""
+        self._cells: dict[str, Cell] = {}
+        self.set_batch_size(batch_size if batch_size is not None else flow.batch_size)
+
+    @classmethod
+    def compile(
+        cls,
+        source: str | PathLike[str] | Flow,
+        library: kernels.Library | None = None,
+        batch_size: int | None = None,
+        options: Options | None = None,
+        **changes: Any,
+    ) -> Network:
+        """Load a .flow file, or take a Flow, and compile its functions.
+
+        library: what kernels come from, `Library()` with what was registered there; batch_size:
+        for the sizes -1 of shapes, that of the flow (1) unless given; options and changes: as in
+        `neuralsym.Options`, so `profile=True` times every step. Raises FormatError for a broken
+        file or an unknown operation, NoKernel when nothing can run one.
+        """
+        flow = source if isinstance(source, Flow) else Flow.load(fspath(source))
+        return cls(flow, library, batch_size, Options.of(options, **changes))
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Compile for another batch size; kernels stay, instances made before keep theirs."""
+        if type(batch_size) is not int or batch_size < 1:
+            raise BadAttribute(f"a batch size is an integer over 0, not {batch_size!r}")
+        if batch_size == self.batch_size:
+            return
+        model = read_model(self.flow, batch_size)
+        compiled = {
+            name: compile_graph(graph, self.options, self.library)
+            for name, graph in model.graphs.items()
+        }
+        changed = frozenset().union(*(c.program.updates for c in compiled.values()))
+        self.state = {}
+        for cell in compiled.values():
+            cell.state = self.state
+            cell.state_names = changed.intersection(cell.program.inputs)
+        self._cells = {name: Cell(self, cell) for name, cell in compiled.items()}
+        self.batch_size = batch_size
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells, in the order of the flow's functions."""
+        return list(self._cells.values())
+
+    def cell(self, name: str) -> Cell:
+        """The cell of a function; NeuralsymError, with the nearest name, if there is none."""
+        found = self._cells.get(name)
+        if found is None:
+            hint = did_you_mean(name, self._cells)
+            raise NeuralsymError(f"the network has no cell {name!r}{hint}")
+        return found
+
+    def __getitem__(self, name: str) -> Array:
+        """The value of a variable that the cells share: a weight, or state as it is now."""
+        var = self.flow.lookup(name)
+        if var.name in self.state:
+            return self.state[var.name]
+        array = var.array(self.batch_size)
+        if array is None:
+            raise InputError(
+                f"variable {var.name!r} is no weight of the network: look it up in an instance"
+            )
+        return array
+
+    def connector(self, name: str) -> list[Parameter]:
+        """The parameters that a connector links, each as the first cell that has it knows it."""
+        found = self.flow.cnxs.get(name)
+        if found is None:
+            hint = did_you_mean(name, self.flow.cnxs)
+            raise NeuralsymError(f"the flow has no connector {name!r}{hint}")
+        made: list[Parameter] = []
+        for var in found.links:
+            made += [c.parameter(var.name) for c in self.cells if c.has(var.name)][:1]
+        return made
+
+    def channel(self, connector: str, size: int = 0) -> Channel:
+        """A channel for the values that a connector links; ShapeMismatch where they differ."""
+        linked = self.connector(connector)
+        if not linked:
+            raise NeuralsymError(f"no cell has a variable of connector {connector!r}")
+        first = linked[0]
+        for other in linked[1:]:
+            if (other.shape, other.dtype) != (first.shape, first.dtype):
+                raise ShapeMismatch(
+                    f"connector {connector!r} links {first.name!r}, {first.type}, and "
+                    f"{other.name!r}, {other.type}: what it links has one shape and type"
+                )
+        return Channel(first, size)
+
+    def profile(self) -> str:
+        """Myelin's table of the times of all steps, a table for each cell that has computed.
+
+        Raises BadAttribute unless the network was compiled with `profile=True`.
+        """
+        if not self.options.profile:
+            raise BadAttribute("the network was compiled without timing; compile(profile=True)")
+        return "\n\n".join(c.profile() for c in self.cells if c.invocations)
+
+    def explain(self) -> str:
+        """What was rewritten, and which kernel each step of each cell got, and why no other."""
+        return "\n\n".join(f"cell {c.name}\n{explain_cell(c.compiled)}" for c in self.cells)
+
+    def __repr__(self) -> str:
+        return f"<Network: cells {', '.join(self._cells)}>"
+
+
+class Cell:
+    """A compiled function: its parameters by name, and instances to compute it in."""
+
+    def __init__(self, network: Network, compiled: runtime.Cell) -> None:
+        self.network = network
+        self.compiled = compiled
+        self.names = _names(network.flow, compiled)
+        """What each alias stands for."""
+        self.instances: weakref.WeakSet[Instance] = weakref.WeakSet()
+
+    @property
+    def name(self) -> str:
+        return self.compiled.name
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Inputs, outputs and constants, each with `name`, `shape`, `dtype` and `kind`."""
+        return self.compiled.parameters
+
+    def has(self, name: str) -> bool:
+        """Whether the cell has a parameter of that name or alias."""
+        name = self.names.get(name, name)
+        return any(p.name == name for p in self.parameters)
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of a name or alias; NeuralsymError, with the nearest, if there is none."""
+        return self.compiled.parameter(self.names.get(name, name))
+
+    def instance(self) -> Instance:
+        """Memory to compute the cell in."""
+        return Instance(self)
+
+    def channel(self, name: str, size: int = 0) -> Channel:
+        """A channel for values like that of a parameter."""
+        return Channel(self.parameter(name), size)
+
+    @property
+    def invocations(self) -> int:
+        """How often the instances that are alive have computed, in a profiled network."""
+        return sum(i.invocations for i in self.instances)
+
+    def profile(self) -> str:
+        """Myelin's table: each step's share of the time, its time for one run and its kernel."""
+        return _report(self, list(self.instances))
+
+    def __str__(self) -> str:
+        """The parameters and steps of the cell."""
+        return describe_program(self.compiled.program)
+
+    def __repr__(self) -> str:
+        return f"<Cell {self.name!r}: {len(self.compiled.program.steps)} steps>"
+
+
+class Instance(runtime.Instance):
+    """The memory of one computation of a cell; used by one thread at a time.
+
+    `data[name] = value` sets an input by name or alias, `data.compute()` computes, `data[name]` is
+    a view of an output or input, valid until the next compute. `data.connect` links parameters to
+    elements of channels and to parameters of other instances.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell.compiled, {})
+        self.names = cell.names
+        self.invocations = 0
+        self._reads: dict[str, Callable[[], Any]] = {}
+        self._writes: dict[str, Callable[[Array], None]] = {}
+        if cell.compiled.options.profile:
+            self.compute = self._compute_linked  # type: ignore[method-assign]
+        cell.instances.add(self)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(self.names.get(name, name), value)
+
+    def __getitem__(self, name: str) -> Any:
+        return super().__getitem__(self.names.get(name, name))
+
+    def connect(self, name: str, source: Channel | Instance, key: int | str | None = None) -> None:
+        """Link a parameter: an input is read from there before a run, an output written after.
+
+        source and key: a channel and the number of its element, without a key all elements of the
+        channel along the first axis (inputs only); or an instance and the name of its parameter.
+        The link holds until another is made or `clear`.
+        """
+        name = self.names.get(name, name)
+        inputs, outputs = self.program.inputs, self.program.outputs
+        if name not in inputs and name not in outputs:
+            hint = did_you_mean(name, [*inputs, *outputs])
+            raise InputError(f"{self.program.name!r} has no input or output {name!r}{hint}")
+        if isinstance(source, Channel):
+            source.check(key)
+            if name in inputs:
+                self._reads[name] = source.array if key is None else lambda: source[key]
+            elif key is None:
+                raise InputError(f"output {name!r} goes to one element of a channel: say which")
+            else:
+                self._writes[name] = lambda value: source.__setitem__(key, value)
+        elif not isinstance(key, str):
+            raise InputError(f"{name!r} is linked to a parameter of an instance: say which")
+        elif name in inputs:
+            self._reads[name] = lambda: source[key]
+        else:
+            self._writes[name] = lambda value: source.__setitem__(key, value)
+        self.compute = self._compute_linked  # type: ignore[method-assign]
+
+    def clear(self) -> None:
+        """Forget what was set and linked, so that the next computation starts afresh."""
+        super().clear()
+        self._reads.clear()
+        self._writes.clear()
+
+    def _compute_linked(self) -> None:
+        for name, read in self._reads.items():
+            super().__setitem__(name, read())
+        super().compute()
+        for name, write in self._writes.items():
+            write(super().__getitem__(name))
+        self.invocations += 1
+
+
+class Channel:
+    """A growing row of values in the format of a parameter, by which cells are chained.
+
+    `channel[i]` is a view of an element. Elements are zero when they are made.
+    """
+
+    def __init__(self, format: Parameter, size: int = 0) -> None:
+        shape, dtype = format.shape, format.dtype
+        if shape is None or dtype is None or not all(isinstance(d, int) for d in shape):
+            raise ShapeMismatch(
+                f"a channel needs values of one shape, {format.name!r} is {format.type}"
+            )
+        self.format = format
+        self._shape = tuple(d for d in shape if isinstance(d, int))
+        self._dtype = dtype.numpy
+        self._elements: list[Array] = []
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Cut the channel off, or add elements of zeros."""
+        if size < 0:
+            raise BadAttribute(f"a channel has at least 0 elements, not {size}")
+        del self._elements[size:]
+        while len(self._elements) < size:
+            self._elements.append(np.zeros(self._shape, self._dtype))
+
+    def reset(self, size: int = 0) -> None:
+        """That many elements, all zero."""
+        self._elements.clear()
+        self.resize(size)
+
+    def push(self, value: ArrayLike | None = None) -> Array:
+        """Add an element at the end, and give it."""
+        self.resize(len(self) + 1)
+        if value is not None:
+            self[-1] = value
+        return self._elements[-1]
+
+    def pop(self) -> Array:
+        """Take the last element away, and give it."""
+        if not self._elements:
+            raise ExecutionError("the channel is empty")
+        return self._elements.pop()
+
+    def array(self) -> Array:
+        """All elements as one array, along a new first axis, or joined along a first axis of 1."""
+        if self._shape[:1] == (1,):
+            return np.concatenate(self._elements or [np.zeros((0, *self._shape[1:]), self._dtype)])
+        return np.array(self._elements, self._dtype).reshape(len(self), *self._shape)
+
+    def check(self, key: object) -> None:
+        """InputError for a key that is no element of the channel."""
+        if key is None:
+            return
+        if not isinstance(key, int) or not -len(self) <= key < len(self):
+            raise InputError(f"a channel of {len(self)} elements has no element {key!r}")
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __getitem__(self, index: Any) -> Array:
+        self.check(index)
+        found: Array = self._elements[index]
+        return found
+
+    def __setitem__(self, index: Any, value: ArrayLike) -> None:
+        self.check(index)
+        array = np.asarray(value)
+        if array.shape != self._shape:
+            raise ShapeMismatch(
+                f"an element of the channel has shape {self._shape}, came {array.shape}"
+            )
+        self._elements[index][...] = array
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._elements)
+
+    def __repr__(self) -> str:
+        return f"<Channel of {self.format.name!r}: {len(self)} elements>"
+
+
+def _names(flow: Flow, compiled: runtime.Cell) -> Mapping[str, str]:
+    """For aliases, and names of operations, the parameters of a cell that they stand for."""
+    own = {p.name for p in compiled.parameters}
+    made = {op.name: op.outputs[0].name for op in flow.ops.values() if op.outputs}
+    made |= {alias: v.name for v in flow.vars.values() for alias in v.aliases}
+    return {word: name for word, name in made.items() if word not in own and name in own}
+
+
+def _report(cell: Cell, instances: Sequence[Instance]) -> str:
+    """The table of a cell's steps over all its instances."""
+    runs = sum(i.invocations for i in instances)
+    if not runs:
+        return f"Profile of {cell.name}: it has not computed"
+    spent: dict[str, tuple[int, str]] = {}
+    for instance in instances:
+        for row in instance.profile():
+            total = spent.get(row.step, (0, ""))[0] + row.nanoseconds
+            spent[row.step] = total, row.kernel or row.op
+    sizes = next(i for i in instances if i.invocations).sizes
+    work = {s.name: operations_of(s, sizes) for s in cell.compiled.program.steps}
+    total = sum(time for time, _ in spent.values()) or 1
+    rows, before = [], 0
+    for step, (time, kernel) in spent.items():
+        before += time
+        speed = work.get(step, 0) * runs / time if time else 0.0
+        rows.append(
+            (
+                f"{100 * time / total:.2f}%",
+                f"{100 * before / total:.2f}%",
+                f"{time / runs / 1e3:.3f} μs",
+                f"{speed:.3f}",
+                kernel,
+                step,
+            )
+        )
+    whole = sum(work.get(step, 0) for step in spent)
+    last = ("100.00%", "100.00%", f"{total / runs / 1e3:.3f} μs", f"{whole * runs / total:.3f}")
+    rows.append((*last, "TOTAL", ""))
+    target = cell.compiled.target
+    head = [
+        f"Profile for {runs} invocations of {cell.name} with {whole} operations",
+        f"CPU: {target.cpu}, vectors of {8 * target.vector_bytes} bits, "
+        f"{cell.compiled.workers} workers",
+    ]
+    names = ("percent", "accum%", "time", "gflops", "kernel", "step")
+    return "\n".join((*head, *table(names, rows, right=range(4))))
