@@ -101,6 +101,15 @@ class Kernel:
         """The table rows that run the step."""
         raise NotImplementedError
 
+    def is_apart(self, step: Step) -> bool:
+        """Whether entries of a batch may be computed one after the other (cpu/turns.py).
+
+        The batch is the first axis of the outputs and of all inputs but constants, and of no
+        other; then each entry of the outputs must need no other entry, and `rows` must work for
+        any part of it.
+        """
+        return False
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         """Floating-point operations of a run, for the profile; 0 where that says nothing."""
         return 0

@@ -7,7 +7,7 @@ its blocks. It belongs to a cell; instances share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from neuralsym.cpu.program import (
     owner,
 )
 from neuralsym.cpu.rows import ROW_WORDS, SERIAL, aligned_words
+from neuralsym.cpu.turns import find_turns
 from neuralsym.errors import ExecutionError
 
 FOREVER = 2**31
@@ -96,6 +97,31 @@ class _Slot:
     offset: int = 0
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """Rows, the step of each, and how often they come, for one entry of the batch each time."""
+
+    rows: list[Row]
+    steps: list[Step]
+    count: int
+
+    @staticmethod
+    def of(made: Iterable[tuple[Row, Step]], count: int = 1) -> _Turn:
+        pairs = list(made)
+        return _Turn([row for row, _ in pairs], [step for _, step in pairs], count)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The words of a turn, what each grows by from one entry to the next, and its rows."""
+
+    words: NDArray[np.int64]
+    strides: NDArray[np.int64]
+    table: NDArray[np.int64]
+    relocations: dict[int, list[int]]
+    constant_uses: list[tuple[int, Buffer]]
+
+
 class _Planner:
     def __init__(
         self, program: Program, index: int, sizes: Sizes, before: Sequence[Plan], cell: Owner
@@ -106,6 +132,8 @@ class _Planner:
         self.slots: dict[Buffer, _Slot] = {}
         self.known: dict[Buffer, int] = {}
         self.addresses: dict[Buffer, tuple[int, int]] = {}
+        self.turns = find_turns(program, index, sizes)
+        self.single = self.turns.single(self.segment.steps) if self.turns else set()
 
     def plan(self) -> Plan:
         for step in self.segment.steps:
@@ -125,8 +153,7 @@ class _Planner:
         for slot, offset in zip(slots, offsets, strict=True):
             slot.offset = offset
         self.slots.update(scratch)
-        rows, steps = self._rows()
-        return self._table(rows, steps, nbytes)
+        return self._table(self._rows(), nbytes)
 
     # -- memory ----------------------------------------------------------------------------
     def _live_ranges(self) -> None:
@@ -158,11 +185,28 @@ class _Planner:
             slot = self.slots.get(owner(buffer))
             if slot is not None:
                 slot.last, slot.fixed = FOREVER, True
+        self._span_regions()
+
+    def _span_regions(self) -> None:
+        """What holds the whole batch lives as long as a region that reads or writes it."""
+        for low, high in self.turns.regions if self.turns else ():
+            for step in self.segment.steps[low : high + 1]:
+                for buffer in (*step.operands, *step.outputs):
+                    slot = self.slots.get(owner(buffer))
+                    if slot is not None and owner(buffer) not in self.single:
+                        slot.first, slot.last = min(slot.first, low), max(slot.last, high)
 
     def _new_slot(self, buffer: Buffer, first: int, *, fixed: bool) -> _Slot:
-        slot = _Slot(self.sizes.nbytes(buffer), first, first, fixed)
+        slot = _Slot(self._nbytes(buffer), first, first, fixed)
         self.slots[buffer] = slot
         return slot
+
+    def _sizes_of(self, buffer: Buffer) -> Sizes:
+        """Those of one entry for what a region alone reads and writes."""
+        return self.turns.sizes if self.turns and owner(buffer) in self.single else self.sizes
+
+    def _nbytes(self, buffer: Buffer) -> int:
+        return self._sizes_of(buffer).nbytes(buffer)
 
     def _kept(self) -> Iterable[Buffer]:
         """What must stay behind the segment's end: results, and what later segments read."""
@@ -191,7 +235,7 @@ class _Planner:
             return False
         if old.last != time or new.first != time or whole.role is not Role.LOCAL:
             return False
-        size = self.sizes.nbytes
+        size = self._nbytes
         if size(source) != old.size or new.size > old.size or source.layout != target.layout:
             return False
         for other in step.operands:
@@ -202,79 +246,124 @@ class _Planner:
     def _scratch(self) -> dict[Buffer, _Slot]:
         made: dict[Buffer, _Slot] = {}
         for time, step in enumerate(self.segment.steps):
+            sizes = self.turns.of_step(time, self.sizes) if self.turns else self.sizes
             for scratch in step.scratch.values():
-                made[scratch.buffer] = _Slot(scratch.size(self.sizes), time, time, False)
+                made[scratch.buffer] = _Slot(scratch.size(sizes), time, time, False)
         return made
 
     # -- rows ------------------------------------------------------------------------------
-    def _rows(self) -> tuple[list[Row], list[Step]]:
-        rows: list[Row] = []
-        steps: list[Step] = []
+    def _rows(self) -> list[_Turn]:
+        made: list[_Turn] = []
         cleared: set[Buffer] = set()
-        for step in self.segment.steps:
+        steps, at = self.segment.steps, 0
+        for low, high in self.turns.regions if self.turns else ():
+            region = steps[low : high + 1]
+            made.append(_Turn.of(self._rows_of(steps[at:low], cleared)))
+            made.append(_Turn.of(self._whole_halos(region, cleared)))
+            assert self.turns is not None
+            rows = self._rows_of(region, cleared, self.turns.sizes)
+            made.append(_Turn.of(rows, self.turns.count))
+            at = high + 1
+        made.append(_Turn.of(self._rows_of(steps[at:], cleared)))
+        return made
+
+    def _rows_of(
+        self, steps: Sequence[Step], cleared: set[Buffer], sizes: Sizes | None = None
+    ) -> Iterator[tuple[Row, Step]]:
+        """The rows of some steps, each halo zeroed before it is first written to."""
+        for step in steps:
             for buffer in step.outputs:
                 whole = owner(buffer)
                 if whole.layout.halo and whole not in cleared:
                     cleared.add(whole)
-                    rows.append(self.cell.clear_halo(whole, self.sizes))
-                    steps.append(step)
+                    yield self.cell.clear_halo(whole, self._sizes_of(whole)), step
             assert step.kernel is not None
-            for row in step.kernel.rows(step, self.sizes):
-                rows.append(row)
-                steps.append(step)
-        return rows, steps
+            for row in step.kernel.rows(step, sizes or self.sizes):
+                yield row, step
 
-    def _table(self, rows: list[Row], steps: list[Step], nbytes: int) -> Plan:
+    def _whole_halos(
+        self, steps: Sequence[Step], cleared: set[Buffer]
+    ) -> Iterator[tuple[Row, Step]]:
+        """Before a region: the halos of what holds the whole batch."""
+        for step in steps:
+            for whole in dict.fromkeys(owner(b) for b in step.outputs):
+                if whole.layout.halo and whole not in self.single and whole not in cleared:
+                    cleared.add(whole)
+                    yield self.cell.clear_halo(whole, self.sizes), step
+
+    def _table(self, turns: list[_Turn], nbytes: int) -> Plan:
         """Descriptors end to end, with what is to be added where."""
-        codes = [row.code for row in rows if isinstance(row.code, Code)]
+        codes = [row.code for t in turns for row in t.rows if isinstance(row.code, Code)]
         code_addresses = self.cell.code_addresses(codes)
         tables = _Tables()
+        words: list[NDArray[np.int64]] = []
+        relocations: dict[int, list[NDArray[np.int64]]] = {}
+        constant_uses: list[tuple[int, Buffer]] = []
+        table: list[NDArray[np.int64]] = []
+        at = 0
+        for turn in turns:
+            piece = self._piece(turn, code_addresses, tables)
+            for entry in range(turn.count):
+                words.append(piece.words + entry * piece.strides)
+                table.append(piece.table + np.array([0, 8 * at, 0, 0]))
+                for block, where in piece.relocations.items():
+                    relocations.setdefault(block, []).append(np.array(where, np.int64) + at)
+                constant_uses += [(position + at, b) for position, b in piece.constant_uses]
+                at += len(piece.words)
+        kept = tables.array()
+        made = np.concatenate([*words, np.zeros(1, np.int64)])
+        places = {block: np.concatenate(parts) for block, parts in relocations.items()}
+        uses = places.pop(TABLE, np.zeros(0, np.int64))
+        made[uses] += kept.ctypes.data
+        return Plan(
+            self.sizes,
+            {b: s.offset for b, s in self.slots.items()},
+            nbytes,
+            made,
+            np.concatenate(table),
+            places,
+            [step for t in turns for step in t.steps * t.count],
+            kept,
+            uses,
+            constant_uses,
+            [row.code for t in turns for row in t.rows * t.count],
+            has_host=any(isinstance(s.kernel, HostKernel) for s in self.segment.steps),
+        )
+
+    def _piece(self, turn: _Turn, code_addresses: Mapping[Code, int], tables: _Tables) -> _Piece:
+        """The words of some rows, for the first entry where they take turns."""
         words: list[int] = []
+        strides: list[int] = []
         relocations: dict[int, list[int]] = {}
         constant_uses: list[tuple[int, Buffer]] = []
-        table = np.zeros((len(rows), ROW_WORDS), np.int64)
-        addresses, flags, starts = [], [], []
-        for row in rows:
-            starts.append(8 * len(words))
+        table = np.zeros((len(turn.rows), ROW_WORDS), np.int64)
+        for number, row in enumerate(turn.rows):
             code = row.code
-            addresses.append(code_addresses[code] if isinstance(code, Code) else code)
-            flags.append(SERIAL if row.serial else 0)
+            address = code_addresses[code] if isinstance(code, Code) else code
+            table[number, :3] = address, 8 * len(words), SERIAL if row.serial else 0
             for word in row.words:
+                strides.append(0)
                 if isinstance(word, Operand):
                     block, value = self._address(word.buffer, tables)
-                    if block >= 0:
-                        relocations.setdefault(block, []).append(len(words))
-                    elif block == TABLE:
-                        tables.uses.append(len(words))
-                    else:
+                    if block == ABSOLUTE:
                         constant_uses.append((len(words), owner(word.buffer)))
+                    else:
+                        relocations.setdefault(block, []).append(len(words))
+                    strides[-1] = self._stride(word.buffer) if turn.count > 1 else 0
                     words.append(value + word.offset)
                 elif isinstance(word, np.ndarray):
-                    tables.uses.append(len(words))
+                    relocations.setdefault(TABLE, []).append(len(words))
                     words.append(tables.add(word))
                 else:
                     words.append(int(word))
-        if rows:
-            table[:, 0], table[:, 1], table[:, 2] = addresses, starts, flags
-        kept = tables.array()
-        made = np.array(words or [0], np.int64)
-        made[tables.uses] += kept.ctypes.data
-        places = {b: s.offset for b, s in self.slots.items()}
-        plan = Plan(
-            self.sizes,
-            places,
-            nbytes,
-            made,
-            table,
-            {block: np.array(where, np.int64) for block, where in relocations.items()},
-            steps,
-            kept,
-            np.array(tables.uses, np.int64),
-            constant_uses,
-            [row.code for row in rows],
-            has_host=any(isinstance(s.kernel, HostKernel) for s in self.segment.steps),
-        )
-        return plan
+        grown = np.array(strides, np.int64)
+        return _Piece(np.array(words, np.int64), grown, table, relocations, constant_uses)
+
+    def _stride(self, buffer: Buffer) -> int:
+        """The bytes from an entry of the batch to the next, in what holds all of them."""
+        if self.turns is None or buffer.is_settled or owner(buffer) not in self.turns.shared:
+            return 0
+        return self.sizes.strides(buffer)[0]
 
     def _address(self, buffer: Buffer, tables: _Tables) -> tuple[int, int]:
         """(segment of the block, offset), or (ABSOLUTE, address), or (TABLE, offset)."""
@@ -315,7 +404,6 @@ class _Tables:
         self.parts: list[NDArray[np.int64]] = []
         self.seen: dict[int, tuple[Any, int]] = {}
         self.length = 0
-        self.uses: list[int] = []
 
     def add(self, array: NDArray[Any]) -> int:
         """The byte offset at which the array will lie; the same array is kept once."""

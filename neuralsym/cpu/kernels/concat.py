@@ -52,6 +52,9 @@ class Concat(Kernel):
             start += channels
         return True
 
+    def is_apart(self, step: Step) -> bool:
+        return _axis(step) != 0
+
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         out = step.outputs[0]
         if out.layout.block:

@@ -166,6 +166,9 @@ class BlockedConv(Kernel):
             before.append(row)
         return Operand(weights), Operand(bias), before
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         return products(step, sizes)
 

@@ -157,6 +157,9 @@ class PaddedGroups(Kernel):
             replace(target, channels=groups * wide_out),
         )
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         return products(step, sizes)
 

@@ -68,6 +68,9 @@ class ConvLoop(Kernel):
         rows.append(Row(_code(wide_kind(y.dtype).value), words))
         return [*rows, *finish(self.target, step, place, y, step.input(3), sizes)]
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         from neuralsym.cpu.kernels.conv import products
 

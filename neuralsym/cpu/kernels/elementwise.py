@@ -110,6 +110,11 @@ class ElementwiseKernel(Kernel):
         row = loop_row(self.target, expr, dims, operands, single, step.op.__name__.lower())
         return [row]
 
+    def is_apart(self, step: Step) -> bool:
+        rank = step.outputs[0].rank
+        moving = [b for b in step.inputs if b is not None and b.role is not Role.CONSTANT]
+        return all(b.rank == rank for b in moving)
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         from neuralsym.core.scalar import size
 

@@ -198,6 +198,9 @@ class LRN(Kernel):
             words += [side.batch, side.block, side.slice, side.row]
         return [Row(_lrn_code(text), [*words, *numbers])]
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         x = step.inputs[0]
         assert x is not None

@@ -72,6 +72,9 @@ class BlockedPool(Kernel):
         words = pool_words(shape, *places, runs, runs, batch, source, target)
         return [Row(_code(text), words)]
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
     def complexity(self, step: Step, sizes: Sizes) -> int:
         taps: tuple[int, ...] = step.attr("kernel_shape")
         return math.prod(sizes.shape(step.outputs[0])) * math.prod(taps)
@@ -98,6 +101,9 @@ class BlockedGlobalPool(Kernel):
         )
         text = GlobalPoolText(source.lanes, REDUCE[step.op.__name__])
         return [Row(_global_code(text), words)]
+
+    def is_apart(self, step: Step) -> bool:
+        return True
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
         x = step.inputs[0]

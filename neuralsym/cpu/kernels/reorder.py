@@ -24,6 +24,9 @@ class ReorderKernel(Kernel):
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         return [move(self.target.width("float32"), *_sides(step), sizes)]
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
 
 def _sides(step: Step) -> tuple[Buffer, Buffer]:
     source = step.inputs[0]

@@ -32,6 +32,9 @@ class ViewKernel(Kernel):
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         return []
 
+    def is_apart(self, step: Step) -> bool:
+        return True
+
 
 def register(library: Library) -> None:
     """Enter the kernels of this module."""
