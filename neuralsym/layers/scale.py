@@ -42,7 +42,7 @@ def local_response_norm(
     Channels are axis 1. size is odd: of an even one torch takes one channel more before than
     behind, which ONNX does not say. Krizhevsky et al. 2012.
 
-    torch LocalResponseNorm, CrossMapLRN2d; ONNX LRN.
+    torch LocalResponseNorm; ONNX LRN.
     """
     if size < 1 or size % 2 == 0:
         raise BadAttribute(f"size={size}: must be odd and at least 1")

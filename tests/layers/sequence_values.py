@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ Array = NDArray[Any]
 
 def inputs(*arrays: Array, free: int = 1) -> list[Symbol]:
     """An input for each array, called a, b, ...; its first axes are free."""
-    names = iter("abcdefgh")
+    names = iter(ascii_lowercase)
     made = []
     for array in arrays:
         sizes = [*("NT"[: min(free, array.ndim)]), *array.shape[min(free, array.ndim) :]]
@@ -42,7 +43,7 @@ def values(
     network: Network = outputs | nn.get_network()  # type: ignore[assignment]
     put(network, weights or {})
     known = {i.name for i in network.inputs}
-    feed = {n: a for n, a in zip("abcdefgh", arrays, strict=False) if n in known}
+    feed = {n: a for n, a in zip(ascii_lowercase, arrays, strict=False) if n in known}
     return list(network.run(feed).values())
 
 
