@@ -25,7 +25,7 @@ from neuralsym.engines.flow import recipe
 from neuralsym.engines.flow.elementwise import ELEMENTWISE
 from neuralsym.engines.flow.flow import Flow
 from neuralsym.engines.flow.notes import BlobNotes, FlowNotes, VariableNotes
-from neuralsym.engines.flow.operations import OPERATIONS, Step
+from neuralsym.engines.flow.operations import OPERATIONS
 from neuralsym.engines.flow.parts import BATCH, Blob, Function, Operation, Variable
 from neuralsym.engines.flow.spelling import (
     DIMS,
@@ -36,6 +36,7 @@ from neuralsym.engines.flow.spelling import (
     operator_of,
     read_attributes,
 )
+from neuralsym.engines.flow.step import Step
 from neuralsym.errors import ORIGIN, FormatError, NeuralsymError, Where, did_you_mean, warn
 
 ASSIGNING = ("Assign", "AssignAddMatMul", "AssignAddScatter", "AssignAdd", "AssignSub")
