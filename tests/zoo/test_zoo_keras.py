@@ -26,6 +26,11 @@ CLASSES = 12
 
 # The function of keras.applications for each of our networks, and the arguments it needs.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "convnext_tiny_keras": ("ConvNeXtTiny", {}),
+    "convnext_small_keras": ("ConvNeXtSmall", {}),
+    "convnext_base_keras": ("ConvNeXtBase", {}),
+    "convnext_large_keras": ("ConvNeXtLarge", {}),
+    "convnext_xlarge_keras": ("ConvNeXtXLarge", {}),
     "densenet121_keras": ("DenseNet121", {}),
     "densenet169_keras": ("DenseNet169", {}),
     "densenet201_keras": ("DenseNet201", {}),
@@ -100,6 +105,9 @@ def test_outputs_are_those_of_keras(name: str, tmp_path: Path) -> None:
     loaded = network.load_weights(tmp_path / "m.weights.h5")
     assert loaded.scheme == "keras"
     x = np.random.default_rng(1).standard_normal((2, *size, 3)).astype(np.float32)
+    preprocessing = zoo.info(name).preprocessing
+    if preprocessing is not None and preprocessing.mode == "raw":
+        x = 128 + 64 * x
     expected = keras.ops.convert_to_numpy(model(x, training=False))
     del model
     agree(network(x.transpose(0, 3, 1, 2)), expected)
