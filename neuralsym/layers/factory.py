@@ -123,8 +123,9 @@ class Factory(Generic[A, P, B]):
             setting = self.settings.get(key)
             if setting is None or setting.kind in (setting.VAR_POSITIONAL, setting.VAR_KEYWORD):
                 continue
-            rule = CHECKS.get(_annotation(setting).removesuffix(" | None"))
-            if rule is None or (value is None and setting.default is None):
+            annotation = _annotation(setting)
+            rule = CHECKS.get(annotation.removesuffix(" | None"))
+            if rule is None or (value is None and annotation.endswith(" | None")):
                 continue
             what, holds = rule
             if not holds(value):

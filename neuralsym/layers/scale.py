@@ -49,4 +49,9 @@ def local_response_norm(
     rank = len(require_shape(x))
     if rank < 3:
         raise ShapeMismatch(f"takes [N, C, ...], came {x.type}")
-    return ops.lrn(x, size, alpha=alpha, beta=beta, bias=k)
+    if rank == 4:
+        return ops.lrn(x, size, alpha=alpha, beta=beta, bias=k)
+    # onnxruntime has the operator for images alone
+    image = ops.unsqueeze(x, [3]) if rank == 3 else ops.reshape(x, [0, 0, 0, -1])
+    y = ops.lrn(image, size, alpha=alpha, beta=beta, bias=k)
+    return ops.squeeze(y, [3]) if rank == 3 else ops.reshape(y, ops.shape(x))

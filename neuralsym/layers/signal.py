@@ -65,6 +65,8 @@ def stft_spectrogram(
             f"frame_step={frame_step}, fft_length={fft_length}: a step of 1 to {frame_length}, "
             f"transforms of at least {max(frame_length, 2)}"
         )
+    if not window_of(window, frame_length, periodic).any():
+        raise BadAttribute(f"window={window!r} of frame_length={frame_length} is zero everywhere")
     channels = int(require_shape(x, rank=3, axis=1)[1])
     count = size // 2 + 1
     parts: dict[str, Symbol] = {}

@@ -86,17 +86,19 @@ def unfold(
         features = require_shape(flow, axis=2)[2]
         made = recurrence.weights(features, how.directions, x.dtype, suffix)
         last = number == how.num_layers - 1
-        whole = not last or how.return_sequences
         count = recurrence.kind.states
         first = firsts[number * count : (number + 1) * count]
-        y, *final = _layer(flow, recurrence, how, made, first, lengths, whole)
+        y, *final = _layer(flow, recurrence, how, made, first, lengths)
+        shown = final[0]
+        if lengths is not None and first[0] is not None:
+            shown, final = _without_steps(final, first, lengths)
         ends += final
         if not last:
             (flow,) = _merged(y, how, batch_first=False)
     if how.return_sequences:
         outputs = [_settled(o, packed, how) for o in _merged(y, how, batch_first=True)]
     else:
-        outputs = _last(final[0], how)
+        outputs = _last(shown, how)
     if not how.return_state:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
     count = recurrence.kind.states
@@ -175,7 +177,6 @@ def _layer(
     made: Weights,
     first: list[Symbol | None],
     lengths: Symbol | None,
-    whole: bool,
 ) -> list[Symbol]:
     """Y [T, directions, N, units] and the final states [directions, N, units]."""
     said = recurrence.fused()
@@ -201,6 +202,19 @@ def _layer(
             outputs=1 + kind.states,
         )
     )
+
+
+def _without_steps(
+    final: list[Symbol], first: list[Symbol | None], lengths: Symbol
+) -> tuple[Symbol, list[Symbol]]:
+    """The output and the final states, where an entry may have no step at all.
+
+    Such an entry keeps its first states and its output is zeros, as in Keras; runtimes differ in
+    what their operator gives for it.
+    """
+    some = ops.unsqueeze(lengths > 0, [0, 2])
+    kept = [ops.where(some, a, b) for a, b in zip(final, first, strict=True) if b is not None]
+    return ops.where(some, final[0], 0.0), kept
 
 
 def _doubled(values: list[Any] | None, how: Unfolding) -> list[Any] | None:

@@ -38,6 +38,8 @@ class Given:
     def fed(self, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         if self.dtype == "bool":
             return rng.random(self.shape) < 0.5
+        if self.dtype == "string":
+            return rng.choice(["a", "b", "c", "", "other"], self.shape).astype(object)
         if np.dtype(self.dtype).kind in "iu":
             return rng.integers(self.least, self.most + 1, self.shape).astype(self.dtype)
         return rng.standard_normal(self.shape).astype(self.dtype)

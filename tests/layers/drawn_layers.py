@@ -7,7 +7,12 @@ below; `test_drawn_layers.py` does the rest.
 from __future__ import annotations
 
 import drawn_elementwise
+import drawn_sequence
 import drawn_spatial
 from drawn_case import Strategy
 
-TABLE: dict[str, Strategy] = {**drawn_spatial.TABLE, **drawn_elementwise.TABLE}
+TABLE: dict[str, Strategy] = {
+    **drawn_spatial.TABLE,
+    **drawn_elementwise.TABLE,
+    **drawn_sequence.TABLE,
+}
