@@ -254,7 +254,7 @@ def global_average_pooling(d: Draw, rank: int) -> Pair:
     return of(rank, "global_average_pooling")(keep), other, (x,)
 
 
-if hasattr(theirs, "AdaptiveAveragePooling1D"):
+if TORCH and hasattr(theirs, "AdaptiveAveragePooling1D"):  # a wrong division ends TensorFlow
 
     @ranks
     def adaptive_average_pooling(d: Draw, rank: int) -> Pair:
@@ -298,21 +298,22 @@ def upsampling(d: Draw, rank: int) -> Pair:
 
 @plane
 def upsampling_smoothly(d: Draw) -> Pair:
+    """TensorFlow takes the weights of bicubic from a table, which is exact for a factor of 2."""
     how = "bilinear" if TORCH else d.choice("bilinear", "bicubic")
-    size = d.each(2, 1, 3)
+    size = d.each(2, 1, 2) if how == "bicubic" else d.each(2, 1, 3)
     other = theirs.UpSampling2D(size, interpolation=how)
     return ours.upsampling2d(size, how), other, (d.image(2, 2),)
 
 
 @plane
 def resizing(d: Draw) -> Pair:
-    """The torch backend's bicubic without antialias is torch's, of another coefficient."""
+    """Bicubic without antialias is torch's there, of another coefficient, and rough elsewhere."""
     how, smooth = d.choice("bilinear", "nearest", "bicubic"), d.choice(True, False)
     made = {
         "height": d.whole(2, 12),
         "width": d.whole(2, 12),
         "interpolation": how,
-        "antialias": smooth or (TORCH and how == "bicubic"),
+        "antialias": smooth or how == "bicubic",
     }
     ratio = d.choice(None, "crop_to_aspect_ratio", "pad_to_aspect_ratio")
     made |= {ratio: True} if ratio else {}
