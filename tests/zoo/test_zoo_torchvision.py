@@ -32,24 +32,45 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "vit_*": {"image_size": "size"},
 }
 # Inputs must be square, or of one size.
-SQUARE = ("maxvit_*", "swin_*", "vit_*")
+SQUARE = ("maxvit_*", "vit_*")
 
 # timm's name of the same network. Where it has none, the network is another there.
 TIMM = {
+    "convnext_tiny": "convnext_tiny",
     "densenet121": "densenet121",
+    "efficientnet_b0": "efficientnet_b0",
+    "efficientnet_v2_s": "efficientnetv2_s",
     "inception_v3": "inception_v3",
     "mnasnet1_0": "mnasnet_100",
+    "mobilenet_v2": "mobilenetv2_100",
+    "mobilenet_v3_large": "mobilenetv3_large_100",
+    "mobilenet_v3_small": "mobilenetv3_small_100",
     "regnet_x_400mf": "regnetx_004",
     "regnet_y_400mf": "regnety_004",
     "resnet18": "resnet18",
     "resnext50_32x4d": "resnext50_32x4d",
+    "swin_t": "swin_tiny_patch4_window7_224",
+    "swin_v2_t": "swinv2_tiny_window8_256",
     "vgg11": "vgg11",
     "vgg11_bn": "vgg11_bn",
+    "vit_b_16": "vit_base_patch16_224",
     "wide_resnet50_2": "wide_resnet50_2",
 }
+# For smaller inputs timm makes the windows smaller.
+TIMM_SIZES = {"swin_t": (224, 224), "swin_v2_t": (256, 256)}
 
 # Loaded from files of torch and of safetensors too.
-AS_FILES = ("densenet121", "regnet_y_400mf", "resnet18", "shufflenet_v2_x1_0", "squeezenet1_0")
+AS_FILES = (
+    "convnext_tiny",
+    "densenet121",
+    "mobilenet_v3_large",
+    "regnet_y_400mf",
+    "resnet18",
+    "shufflenet_v2_x1_0",
+    "squeezenet1_0",
+    "swin_t",
+    "vit_b_16",
+)
 
 
 def matching(name: str, table: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -62,13 +83,25 @@ def input_size(name: str) -> tuple[int, int]:
     return (size, size) if square else (size + 3, size + 11)
 
 
+def pictures(size: tuple[int, int], count: int = 2) -> NDArray[np.float32]:
+    return np.random.default_rng(1).standard_normal((count, 3, *size)).astype(np.float32)
+
+
 def drawn(model: Any, size: tuple[int, int]) -> Any:
     """The model for inference, with numbers instead of all zeros and ones.
 
-    Batch norms hold the statistics of some pictures, and a drawn deviation from them: so no signal
-    dies or grows on its way, whatever the first weights, and every number of them shows.
+    Batch norms hold the statistics of pictures, those compared among them, and a drawn deviation
+    from these. Each is measured behind those before it, deviations included: so no signal dies or grows
+    on its way, whatever the first weights, and every number of them shows.
     """
     random = torch.Generator().manual_seed(0)
+
+    def measure(norm: Any, inputs: tuple[Any, ...]) -> None:
+        variance, mean = torch.var_mean(inputs[0], (0, 2, 3), correction=0)
+        shift = 0.3 * variance.sqrt() * torch.randn(mean.shape, generator=random)
+        norm.running_mean.copy_(mean + shift)
+        norm.running_var.copy_(variance * (0.5 + torch.rand(variance.shape, generator=random)))
+
     norms = [m for m in model.eval().modules() if isinstance(m, torch.nn.BatchNorm2d)]
     with torch.no_grad():
         for values in model.parameters():
@@ -78,15 +111,10 @@ def drawn(model: Any, size: tuple[int, int]) -> Any:
                     values.normal_(0.0, 0.3, generator=random)
                 else:
                     values.uniform_(0.5, 1.5, generator=random)
-        for norm in norms:
-            norm.train()
-            norm.momentum = 1.0
-        model(torch.randn(4, 3, *size, generator=random))
-        for norm in norms:
-            norm.eval()
-            mean, variance = norm.running_mean, norm.running_var
-            mean += 0.3 * variance.sqrt() * torch.randn(mean.shape, generator=random)
-            variance *= 0.5 + torch.rand(variance.shape, generator=random)
+        hooks = [norm.register_forward_pre_hook(measure) for norm in norms]
+        model(torch.from_numpy(pictures(size, 4)))
+        for hook in hooks:
+            hook.remove()
     return model
 
 
@@ -96,10 +124,6 @@ def torchvision_model(name: str) -> Any:
     settings = {k: words.get(v, v) for k, v in matching(name, SETTINGS).items()}
     torch.manual_seed(0)
     return drawn(getattr(torchvision.models, name)(num_classes=CLASSES, **settings), size)
-
-
-def pictures(size: tuple[int, int]) -> NDArray[np.float32]:
-    return np.random.default_rng(1).standard_normal((2, 3, *size)).astype(np.float32)
 
 
 def arrays(model: Any) -> dict[str, Any]:
@@ -125,7 +149,7 @@ def test_outputs_are_those_of_torchvision(name: str) -> None:
 def test_outputs_are_those_of_timm(name: str) -> None:
     timm = pytest.importorskip("timm", reason="timm is not installed")
     need_room(name, 4)
-    size = input_size(name)
+    size = TIMM_SIZES.get(name, input_size(name))
     settings = {"img_size": size} if size[0] == size[1] else {}
     torch.manual_seed(0)
     model = drawn(timm.create_model(TIMM[name], num_classes=CLASSES, **settings), size)
@@ -153,3 +177,19 @@ def test_files_hold_the_same_weights(name: str, tmp_path: Path) -> None:
         other.load_weights(path)
         for key, value in expected.items():
             np.testing.assert_array_equal(other.weights[key], value, f"{key} of {path.name}")
+
+
+def test_files_from_before_the_mlps_of_vit_were_sequences() -> None:
+    """torchvision's own files of trained ViTs call the two maps `linear_1` and `linear_2`."""
+    model = torchvision_model("vit_b_32")
+    new = arrays(model)
+    old = {
+        k.replace("mlp.0.", "mlp.linear_1.").replace("mlp.3.", "mlp.linear_2."): v
+        for k, v in new.items()
+    }
+    assert old.keys() != new.keys()
+    networks = [zoo.vit_b_32(size=input_size("vit_b_32"), classes=CLASSES) for _ in range(2)]
+    for network, weights in zip(networks, (new, old), strict=True):
+        network.load_weights(weights)
+    for name in networks[0].weights:
+        np.testing.assert_array_equal(networks[0].weights[name], networks[1].weights[name])
