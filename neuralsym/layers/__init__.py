@@ -29,6 +29,7 @@ from neuralsym.layers.attention import (
 from neuralsym.layers.base import Layer, Plain, require_shape
 from neuralsym.layers.cells import gru_cell, lstm_cell, rnn, simple_rnn_cell
 from neuralsym.layers.combine import chain, fork, lambda_, parallel, residual
+from neuralsym.layers.conv_recurrent import conv_lstm1d, conv_lstm2d, conv_lstm3d
 from neuralsym.layers.convolution import (
     conv1d,
     conv2d,
@@ -303,6 +304,9 @@ __all__ = [
     "lstm",
     "gru",
     "simple_rnn",
+    "conv_lstm1d",
+    "conv_lstm2d",
+    "conv_lstm3d",
     "rnn",
     "lstm_cell",
     "gru_cell",

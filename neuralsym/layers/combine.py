@@ -23,6 +23,8 @@ def fork(*branches: Callable[[A], B]) -> Layer[A, tuple[B, ...]]:
     """One input through several branches: a tuple, for `concat()`, `add()` or `parallel()`.
 
     `x | fork(conv2d(8, 1), conv2d(8, 3) | relu) | concat()`. A branch is a layer or a function.
+
+    ONNX nothing of its own.
     """
     _some("fork", branches)
     return combine("fork", branches, lambda parts: lambda x: tuple(p(x) for p in parts))
@@ -32,6 +34,8 @@ def parallel(*layers: Callable[[A], B]) -> Layer[Sequence[A], tuple[B, ...]]:
     """Several inputs, each through its own layer: `(a, b) | parallel(f, g)` is (f(a), g(b)).
 
     TypeError when there are not as many inputs as layers.
+
+    ONNX nothing of its own.
     """
     _some("parallel", layers)
 
@@ -61,6 +65,8 @@ def residual(
     shortcut: what x passes on its way around, where the branch changes its shape. join: another
     function of two symbols (`ops.mul`), or a joining layer (`multiply`, `concat(axis=1)`).
     ShapeMismatch, naming both shapes, when they cannot be joined.
+
+    ONNX Add, or what joins.
     """
     parts: list[Any] = [branch, _itself if shortcut is None else shortcut, join]
 
@@ -92,7 +98,9 @@ def _itself(x: T) -> T:
 def chain(*layers: Callable[[Any], Any]) -> Layer[Any, Any]:
     """The layers one after another: `chain(f, g)` is `f | g`; for lists, `chain(*layers)`.
 
-    Keras and torch Sequential. Without layers it gives its input.
+    Without layers it gives its input.
+
+    Keras Sequential; torch Sequential; ONNX nothing of its own.
     """
     return sequence(layers or (_itself,))
 

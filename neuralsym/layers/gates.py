@@ -62,13 +62,9 @@ _FUSED: dict[str, tuple[str, tuple[float, ...]]] = {
 
 @dataclass(frozen=True)
 class PerDirection(Initializer):
-    """Each entry of the first axis drawn by itself, as a weight of one direction.
-
-    forget: how many units LSTM's forget gate has, whose bias begins with ones.
-    """
+    """Each entry of the first axis drawn by itself, as a weight of one direction."""
 
     inner: Initializer
-    forget: int = 0
 
     @property
     def needs_fans(self) -> bool:  # type: ignore[override]
@@ -78,7 +74,23 @@ class PerDirection(Initializer):
         for i, part in enumerate(out):
             own = stream if i == 0 else Stream(stream.seed, f"{stream.name}/{i}")
             self.inner._fill(part, own, fans)
-            part[_FORGET * self.forget : (_FORGET + 1) * self.forget] = 1
+
+
+@dataclass(frozen=True)
+class OnesBetween(Initializer):
+    """Another initializer's values, with ones from `start` to `stop`: a forget gate's bias."""
+
+    inner: Initializer
+    start: int
+    stop: int
+
+    @property
+    def needs_fans(self) -> bool:  # type: ignore[override]
+        return self.inner.needs_fans
+
+    def _fill(self, out: NDArray[Any], stream: Stream, fans: Fans) -> None:
+        self.inner._fill(out, stream, fans)
+        out[self.start : self.stop] = 1
 
 
 @dataclass(frozen=True)
@@ -105,22 +117,24 @@ class Recurrence:
         """The weights of one layer, made or found; suffix tells the layers of a stack apart."""
         units, gated = self.units, self.kind.gates * self.units
 
-        def made(name: str, shape: tuple[int, ...], init: Init, size: Fans, forget: int) -> Symbol:
+        def made(name: str, shape: tuple[int, ...], init: Init, size: Fans) -> Symbol:
             if not isinstance(init, np.ndarray):
-                init = PerDirection(get(init), forget)
+                init = PerDirection(get(init))
             return weight(name + suffix, shape, init, fans=size, dtype=dtype)
 
         shape = (directions, gated, features)
-        kernel = made("kernel", shape, self.kernel_initializer, fans(shape, "recurrent"), 0)
+        kernel = made("kernel", shape, self.kernel_initializer, fans(shape, "recurrent"))
         shape = (directions, gated, units)
         size = fans(shape, "recurrent")
-        recurrent = made("recurrent_kernel", shape, self.recurrent_initializer, size, 0)
+        recurrent = made("recurrent_kernel", shape, self.recurrent_initializer, size)
         bias = None
         if self.use_bias:
             wide = gated * (2 if self.recurrent_bias else 1)
-            forget = units if self.unit_forget_bias else 0
+            init = self.bias_initializer
+            if self.unit_forget_bias and not isinstance(init, np.ndarray):
+                init = OnesBetween(get(init), _FORGET * units, (_FORGET + 1) * units)
             size = (float(wide), float(wide))
-            bias = made("bias", (directions, wide), self.bias_initializer, size, forget)
+            bias = made("bias", (directions, wide), init, size)
         return Weights(kernel, recurrent, bias)
 
     def fused(self) -> dict[str, Any] | None:

@@ -8,10 +8,10 @@ it says what others call it (see `facts`).
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,15 @@ class Row:
 
     names: tuple[str, ...]
     section: str
+    """What its module is for: the first sentence there."""
     summary: str
     known_as: dict[str, str]
     settings: str
 
     def cells(self) -> list[str]:
         """The cells of its line in the page."""
-        names = ", ".join(f"`{n}`" for n in self.names)
         return [
-            names,
+            ", ".join(f"`{n}`" for n in self.names),
             self.summary,
             *(self.known_as.get(tool, "-") for tool in TOOLS),
             self.settings or "-",
@@ -74,20 +74,34 @@ def rows() -> list[Row]:
     """Every layer that `from neuralsym.layers import *` gives, in the order of `__all__`."""
     from neuralsym import layers
 
-    found: dict[int, tuple[list[str], Factory[Any, ..., Any]]] = {}
+    found: dict[int, tuple[list[str], Any]] = {}
     for name in layers.__all__:
         value = getattr(layers, name)
-        if isinstance(value, Factory):
+        said = facts(inspect.getdoc(value) or "") if callable(value) else {}
+        if said and (isinstance(value, Factory) or inspect.isfunction(value)):
             found.setdefault(id(value), ([], value))[0].append(name)
     return [_row(tuple(names), made) for names, made in found.values()]
 
 
-def _row(names: tuple[str, ...], made: Factory[Any, ..., Any]) -> Row:
-    documentation = inspect.getdoc(made.function) or ""
-    sentence = " ".join(documentation.partition("\n\n")[0].split())
-    section = made.function.__module__.rpartition(".")[2]
-    settings = [_setting(p) for p in made.settings.values() if p.name != "name"]
-    return Row(names, section, sentence, facts(documentation), ", ".join(settings))
+def _row(names: tuple[str, ...], made: Any) -> Row:
+    function = made.function if isinstance(made, Factory) else made
+    documentation = inspect.getdoc(function) or ""
+    settings = (
+        made.settings if isinstance(made, Factory) else inspect.signature(function).parameters
+    )
+    return Row(
+        names,
+        _sentence(inspect.getdoc(sys.modules[function.__module__]) or ""),
+        " ".join(documentation.partition("\n\n")[0].split()),
+        facts(documentation),
+        ", ".join(_setting(p) for p in settings.values() if p.name != "name"),
+    )
+
+
+def _sentence(text: str) -> str:
+    """The first sentence, without what follows a colon in it."""
+    first = " ".join(text.partition("\n\n")[0].split()).partition(". ")[0]
+    return first.partition(":")[0].removesuffix(".")
 
 
 def _setting(parameter: inspect.Parameter) -> str:
@@ -106,14 +120,23 @@ def _default(value: object) -> str:
 
 def page() -> str:
     """The text of docs/layers.md."""
-    return "\n".join([HEAD, *_lines()]) + "\n"
+    return "\n".join([HEAD, *_lines()])
 
 
 def _lines() -> Iterator[str]:
-    yield f"| layer | what it computes | {' | '.join(TOOLS)} | settings |"
-    yield "|---" * (len(TOOLS) + 3) + "|"
-    for row in rows():
-        yield "| " + " | ".join(re.sub(r"\|", r"\\|", cell) for cell in row.cells()) + " |"
+    for section, members in groupby(sorted_by_section(rows()), key=lambda row: row.section):
+        yield f"## {section}\n"
+        yield f"| layer | what it computes | {' | '.join(TOOLS)} | settings |"
+        yield "|---" * (len(TOOLS) + 3) + "|"
+        for row in members:
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells()) + " |"
+        yield ""
+
+
+def sorted_by_section(found: list[Row]) -> list[Row]:
+    """The rows of a section together, sections in the order of their first."""
+    order = list(dict.fromkeys(row.section for row in found))
+    return sorted(found, key=lambda row: order.index(row.section))
 
 
 def main(arguments: list[str]) -> None:

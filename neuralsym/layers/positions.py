@@ -51,7 +51,7 @@ def sinusoidal_positions(
 
     Feature 2i has sin(t / max_wavelength^(2i/F)), feature 2i+1 the cosine.
 
-    ONNX a constant and Add; Mul, Sin and Cos where T is free.
+    ONNX Add of a constant, or Range, Mul, Add and Sin where T is free.
     """
     length, features = require_shape(x, rank=3, axis=2)[1:]
     rates = _rates(features, max_wavelength)
@@ -59,7 +59,7 @@ def sinusoidal_positions(
         angles = np.arange(length)[:, None] * rates
         even = np.arange(features) % 2 == 0
         return x + constant(np.where(even, np.sin(angles), np.cos(angles)), str(x.dtype))
-    # cos is sin a quarter turn ahead
+    # a cosine is a sine a quarter of a turn ahead
     shift = np.where(np.arange(features) % 2 == 0, 0.0, np.pi / 2)
     steps = ops.unsqueeze(ops.cast(positions(x, 1), to=x.dtype), [1])
     angle = steps * constant(rates, str(x.dtype)) + constant(shift, str(x.dtype))

@@ -51,36 +51,42 @@ def time_distributed(layer: Callable[[Any], Any]) -> Layer[Symbol, Symbol]:
         (part,) = parts
 
         def run(x: Symbol) -> Symbol:
+            where = at_line(user_line())
             if not isinstance(x, Symbol):
                 raise BadAttribute(
-                    f"time_distributed takes one symbol, came {type(x).__name__}"
-                    f"{at_line(user_line())}"
+                    f"time_distributed takes one symbol, came {type(x).__name__}{where}"
                 )
-            shape = require_shape(x)
-            if len(shape) < 3:
-                raise ShapeMismatch(
-                    f"time_distributed takes [N, T, ...], came {x.type}{at_line(user_line())}"
-                )
-            y: object = part(ops.reshape(x, _sizes(x, [-1], 2)))
+            if len(require_shape(x)) < 3:
+                raise ShapeMismatch(f"time_distributed takes [N, T, ...], came {x.type}{where}")
+            y = at_every_step(x, part)
             if not isinstance(y, Symbol):
                 raise BadAttribute(
                     f"time_distributed: {label(part)} gave {type(y).__name__}, not one symbol"
-                    f"{at_line(user_line())}"
+                    f"{where}"
                 )
-            inner = require_shape(y)
-            if isinstance(shape[1], int):
-                return ops.reshape(y, _sizes(y, [-1, shape[1]], 1))
-            if isinstance(shape[0], int):
-                return ops.reshape(y, _sizes(y, [shape[0], -1], 1))
-            lead = ops.shape(x, start=0, end=2)
-            tail = ops.shape(y, start=1)
-            if all(isinstance(s, int) for s in inner[1:]):
-                tail = constant(np.array(inner[1:], np.int64))
-            return ops.reshape(y, ops.concat([lead, tail], axis=0))
+            return y
 
         return run
 
     return combine("time_distributed", [layer], build)
+
+
+def at_every_step(x: Symbol, part: Callable[[Symbol], Any]) -> Any:
+    """What part gives for each step of x [N, T, ...], [N, T, ...]; what is no symbol, as it is."""
+    shape = require_shape(x)
+    y: object = part(ops.reshape(x, _sizes(x, [-1], 2)))
+    if not isinstance(y, Symbol):
+        return y
+    inner = require_shape(y)
+    if isinstance(shape[1], int):
+        return ops.reshape(y, _sizes(y, [-1, shape[1]], 1))
+    if isinstance(shape[0], int):
+        return ops.reshape(y, _sizes(y, [shape[0], -1], 1))
+    lead = ops.shape(x, start=0, end=2)
+    tail = ops.shape(y, start=1)
+    if all(isinstance(s, int) for s in inner[1:]):
+        tail = constant(np.array(inner[1:], np.int64))
+    return ops.reshape(y, ops.concat([lead, tail], axis=0))
 
 
 def _sizes(x: Symbol, lead: list[int], skipped: int) -> Any:

@@ -78,6 +78,16 @@ def _rnn(draw: st.DrawFn) -> Case:
     return Case(settings, (_sequence(draw),))
 
 
+def _conv_lstm(draw: st.DrawFn, rank: int) -> Case:
+    space = tuple(draw(st.integers(2, 4)) for _ in range(rank))
+    x = Given((draw(sizes), draw(sizes), draw(sizes), *space), free=_free(draw))
+    settings: dict[str, Any] = {"filters": draw(sizes), "kernel_size": draw(st.integers(1, 3))}
+    settings["strides"] = draw(st.integers(1, 2))
+    for key in ("use_bias", "return_sequences", "return_state", "go_backwards"):
+        settings[key] = draw(st.booleans())
+    return Case(settings, (x,))
+
+
 def _bidirectional(draw: st.DrawFn) -> Case:
     layer = draw(st.sampled_from([nn.lstm, nn.gru, nn.simple_rnn]))
     made = layer(draw(sizes), return_sequences=draw(st.booleans()))
@@ -295,6 +305,7 @@ def _of(function: Any, *args: Any) -> Strategy:
 TABLE: dict[str, Strategy] = {
     **{kind: _of(_recurrent, kind) for kind in ("lstm", "gru", "simple_rnn")},
     **{f"{kind}_cell": _of(_cell, kind) for kind in ("lstm", "gru", "simple_rnn")},
+    **{f"conv_lstm{rank}d": _of(_conv_lstm, rank) for rank in (1, 2, 3)},
     "rnn": _of(_rnn),
     "bidirectional": _of(_bidirectional),
     "time_distributed": _of(_time_distributed),

@@ -146,6 +146,29 @@ def test_stacked_cells() -> None:
     agree(values(a | nn.rnn(ours, return_sequences=True), [x], weights), expected)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"strides": 2, "padding": "valid"},
+        {"strides": 2, "padding": "same", "return_sequences": True, "return_state": True},
+        {"dilation_rate": 2, "padding": "same", "go_backwards": True, "use_bias": False},
+    ],
+)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_convolutional_lstm(rank: int, settings: dict[str, Any]) -> None:
+    kernel = (3, 2, 3)[:rank]
+    x = normal(2, 3, *(6, 7, 5)[:rank], 4)
+    made = getattr(kl, f"ConvLSTM{rank}D")(3, kernel, **settings)
+    arrays = [np.moveaxis(w, (-1, -2), (0, 1)) if w.ndim > 1 else w for w in drawn(made, x.shape)]
+    weights = dict(zip(("kernel", "recurrent_kernel", "bias"), arrays, strict=False))
+    expected = [np.moveaxis(e, -1, e.ndim - rank - 1) for e in theirs(made(x))]
+    first = np.ascontiguousarray(np.moveaxis(x, -1, 2))
+    (a,) = inputs(first, free=2)
+    ours = getattr(nn, f"conv_lstm{rank}d")(3, kernel, **{"padding": "valid"} | settings)
+    agree(values(a | ours, [first], weights), expected)
+
+
 @pytest.mark.parametrize("sequences", [False, True])
 def test_masking(sequences: bool) -> None:
     x = normal(3, 6, 5)
