@@ -20,6 +20,7 @@ from neuralsym.layers.adaptive import (
     adaptive_max_pool3d,
 )
 from neuralsym.layers.aliases import *  # noqa: F403
+from neuralsym.layers.aliases import max, slice  # noqa: F401
 from neuralsym.layers.attention import (
     additive_attention,
     attention,

@@ -1,6 +1,7 @@
 """The names under which users of Keras, torch and Owl look for layers called otherwise here.
 
-Each is the same object, so that it takes the same settings.
+Each is the same object, so that it takes the same settings. `max` and `slice`, Owl's, are
+attributes of `neuralsym.layers` but not among what `import *` brings:  they would hide Python's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from neuralsym.layers.convolution_transpose import (
     transpose_conv2d,
     transpose_conv3d,
 )
+from neuralsym.layers.cropping import slice_
 from neuralsym.layers.global_pool import (
     global_avg_pool1d,
     global_avg_pool2d,
@@ -29,9 +31,7 @@ from neuralsym.layers.global_pool import (
     global_max_pool2d,
     global_max_pool3d,
 )
-from neuralsym.layers.merge import (
-    multiply,
-)
+from neuralsym.layers.merge import maximum, multiply
 from neuralsym.layers.noise import (
     spatial_dropout1d,
     spatial_dropout2d,
@@ -141,6 +141,8 @@ padding2d = zero_padding2d
 padding3d = zero_padding3d
 lambda_array = lambda_
 mul = multiply
+max = max_ = maximum
+slice = slice_
 
 __all__ = [
     "max_pooling1d",
@@ -200,4 +202,5 @@ __all__ = [
     "padding3d",
     "lambda_array",
     "mul",
+    "max_",
 ]
