@@ -113,8 +113,8 @@ def scaled_residual(
     return y if last else y | relu
 
 
-def build(name: str, _: None, options: Options) -> Network:
-    """Stem, ten blocks at 35x35, twenty at 17x17, ten at 8x8, and one affine map."""
+def build(name: str, depths: tuple[int, int, int], options: Options) -> Network:
+    """Stem, so many blocks at 35x35, at 17x17 and at 8x8, and one affine map."""
 
     def features(x: Symbol) -> Symbol:
         with scope("stem"):
@@ -122,16 +122,16 @@ def build(name: str, _: None, options: Options) -> Network:
             x = x | conv(80, 1, 1, "valid") | conv(192, 3, 1, "valid") | max_pool2d(3, 2)
         with scope("mixed_5b"):
             x = x | inception_a()
-        for i in range(1, 11):
+        for i in range(1, depths[0] + 1):
             x = x | scaled_residual(branches35(), 0.17, name=f"block35_{i}")
         with scope("mixed_6a"):
             x = x | reduction_a()
-        for i in range(1, 21):
+        for i in range(1, depths[1] + 1):
             x = x | scaled_residual(branches17(), 0.1, name=f"block17_{i}")
         with scope("mixed_7a"):
             x = x | reduction_b()
-        for i in range(1, 11):
-            last = i == 10
+        for i in range(1, depths[2] + 1):
+            last = i == depths[2]
             scale = 1.0 if last else 0.2
             x = x | scaled_residual(branches8(), scale, last, name=f"block8_{i}")
         with scope("conv_7b"):
@@ -145,4 +145,6 @@ def build(name: str, _: None, options: Options) -> Network:
 
 
 enter = Family(build, "arXiv 1602.07261", source="Keras", size=299, resize=299, mode="tf")
-inception_resnet_v2 = enter("inception_resnet_v2", "Inception-ResNet-v2", None, "80.3 / 95.3")
+inception_resnet_v2 = enter(
+    "inception_resnet_v2", "Inception-ResNet-v2", (10, 20, 10), "80.3 / 95.3"
+)
