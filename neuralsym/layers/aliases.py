@@ -1,7 +1,7 @@
 """The names under which users of Keras, torch and Owl look for layers called otherwise here.
 
 Each is the same object, so that it takes the same settings. `max` and `slice`, Owl's, are
-attributes of `neuralsym.layers` but not among what `import *` brings:  they would hide Python's.
+attributes of `neuralsym.layers` but not among what `import *` brings: they would hide Python's.
 """
 
 from __future__ import annotations

@@ -49,14 +49,13 @@ def test_not_all_draws_are_refused(name: str) -> None:
 
 def test_families_are_drawn_whole() -> None:
     """A layer that is added to a module without a line in the table would go untried."""
-    drawn_here = {id(getattr(nn, name)) for name in TABLE}
-    modules = {getattr(nn, name).function.__module__ for name in TABLE}
-    every = [(name, getattr(nn, name)) for name in nn.__all__]
+    every = {name: getattr(nn, name) for name in nn.__all__}
+    factories = {name: f for name, f in every.items() if isinstance(f, Factory)}
+    drawn_here = {id(every[name]) for name in TABLE}
+    modules = {f.function.__module__ for f in factories.values() if id(f) in drawn_here}
     missing = [
         name
-        for name, made in every
-        if isinstance(made, Factory)
-        and made.function.__module__ in modules
-        and id(made) not in drawn_here
+        for name, f in factories.items()
+        if f.function.__module__ in modules and id(f) not in drawn_here
     ]
     assert not missing
