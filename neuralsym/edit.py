@@ -11,6 +11,7 @@ from neuralsym.core.leaves import Weight
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, GraphError, at_line, user_line
+from neuralsym.passes.half import to_float16
 
 Head = Callable[[Any], Any]
 """What is piped onto a network: a layer, or a function of its output (a tuple of several)."""
@@ -131,6 +132,15 @@ class Editable(ABC):
         names for what comes out now. seed: of the new weights; those that were there stay.
         """
         return self._edited(extend(self.model, head, outputs=outputs, seed=seed))
+
+    def to_float16(self, *, keep_io: bool = True) -> Self:
+        """The network with float16 weights and arithmetic, half as large.
+
+        keep_io: inputs and outputs stay float32. Weights beyond 65504 become that, with a warning;
+        what ONNX does not define for float16, and bodies of If and Loop, stay float32.
+        """
+        graph = to_float16(self.model.graph, keep_io)
+        return self._edited(self.model.with_graph(graph))
 
     def replace_head(
         self,

@@ -28,7 +28,7 @@ ORDER = (
     ("network",),
     ("layers",),
     ("zoo",),
-    ("testing", "backend", "myelin"),
+    ("testing", "backend", "myelin", "quantize"),
     ("peers",),
     ("measure",),
     ("cli", "__main__"),

@@ -82,9 +82,9 @@ def make_parser() -> argparse.ArgumentParser:
     show = _add(of_zoo, "show", "zoo:show_model", "show one network")
     show.add_argument("name", help="a name of the list")
 
-    export = _add(commands, "export", "zoo:export", "write a network of the zoo as .onnx")
+    export = _add(commands, "export", "zoo:export", "write a network of the zoo to a file")
     export.add_argument("name", help="a name of `neuralsym zoo list`")
-    export.add_argument("-o", "--output", required=True, metavar="FILE", help="the .onnx file")
+    export.add_argument("-o", "--output", required=True, metavar="FILE", help=".onnx or .flow")
     export.add_argument("--batch", default="N", help="a size, or a name to leave it free (N)")
     export.add_argument("--classes", type=_positive, help="number of classes")
     export.add_argument("--size", type=_positive, help="height and width of the input")
@@ -96,6 +96,15 @@ def make_parser() -> argparse.ArgumentParser:
         help="trained weights: .pth, .safetensors, .npz, .h5, .keras or .onnx",
     )
     export.add_argument("--opset", type=_positive, help="the ONNX opset (lowest from 18 on)")
+    _dtype(export)
+
+    convert = _add(
+        commands, "convert", "convert:convert", "write a model as .onnx or .flow, in other numbers"
+    )
+    _model(convert)
+    convert.add_argument("-o", "--output", required=True, metavar="FILE", help=".onnx or .flow")
+    convert.add_argument("--opset", type=_positive, help="the ONNX opset (lowest from 18 on)")
+    _dtype(convert)
 
     run = _add(commands, "run", "models:run", "run a model on an input")
     _model(run)
@@ -203,7 +212,29 @@ def _add(
 
 
 def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="an .onnx file, or a name of the zoo (random weights)")
+    parser.add_argument(
+        "model", help="an .onnx or .flow file, or a name of the zoo (random weights)"
+    )
+
+
+def _dtype(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16", "int8"),
+        default="float32",
+        help="of weights and arithmetic; int8 needs --calibrate",
+    )
+    parser.add_argument(
+        "--calibrate",
+        metavar="DATA",
+        help="samples for int8: a folder of images, an .npy, or an .npz by input (and `labels`)",
+    )
+    parser.add_argument(
+        "--method",
+        choices=("minmax", "percentile"),
+        default="minmax",
+        help="the ranges for int8: all values seen, or 99.99 %% of them (%(default)s)",
+    )
 
 
 def _dims(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from neuralsym import zoo
+from neuralsym.cli.convert import in_dtype, report_files
 from neuralsym.cli.output import Progress
 from neuralsym.errors import BadAttribute, FormatError
 from neuralsym.summary import table
@@ -85,7 +86,5 @@ def export(given: argparse.Namespace) -> int:
         for i, name in enumerate(names):
             progress(i, len(names), name)
             network.weights.tensor(name).value  # noqa: B018  (drawn here, where it shows)
-    written = network.save(path, opset=given.opset)
-    for file in written:
-        print(f"{file} {file.stat().st_size:,} bytes")
+    report_files(in_dtype(network, given).save(path, opset=given.opset))
     return 0

@@ -1,0 +1,228 @@
+"""Networks in float16 and in 8-bit integers: what changes, and that it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import neuralsym
+import neuralsym.layers as nn
+from neuralsym import zoo
+from neuralsym.cli import main
+from neuralsym.core.graph import Graph
+from neuralsym.errors import BadAttribute, InputError
+from neuralsym.network import Network
+from neuralsym.passes.qdq import Levels, Range, weight_scales
+from neuralsym.quantize import quantize_static
+from neuralsym.testing import compare
+
+F = np.float32
+
+
+def small(classes: int = 6) -> Network:
+    """Convolutions with a batch norm, a residual, a pool, a concatenation and a dense layer."""
+    x = nn.input(("N", 3, 16, 16))
+    y = x | nn.conv2d(16, 3) | nn.batch_norm(gamma_initializer="ones") | nn.relu
+    y = (y | nn.conv2d(16, 3) | nn.relu) + y | nn.max_pool2d(2)
+    y = [y | nn.conv2d(8, 1) | nn.relu, y | nn.avg_pool2d(3, 1, "same")] | nn.concat()
+    return (
+        y | nn.global_avg_pool2d() | nn.dense(classes) | nn.get_network("small", outputs="logits")
+    )
+
+
+@pytest.fixture(scope="module")
+def pictures() -> np.ndarray:
+    return np.random.default_rng(3).normal(size=(24, 3, 16, 16)).astype(F)
+
+
+# -- int8 ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("method", ["minmax", "percentile"])
+def test_a_quantised_network_answers_nearly_the_same(
+    pictures: np.ndarray, method: str, tmp_path: Path
+) -> None:
+    net = small()
+    labels = net(pictures).argmax(1)
+    made = quantize_static(net, pictures, method=method, labels=labels)  # type: ignore[arg-type]
+    report = made.report.outputs[0]
+    assert made.report.samples == 24
+    assert made.report.after < made.report.before / 3
+    assert report.sqnr > 25
+    assert report.accuracy == (1.0, report.agreement)
+    assert report.agreement is not None
+    assert report.agreement > 0.9
+    error = np.abs(made.network(pictures) - net(pictures)).max() / np.abs(net(pictures)).max()
+    np.testing.assert_allclose(report.largest, error, rtol=1e-5)
+    assert "signal to noise" in str(made.report)
+    assert "accuracy 100.0 % ->" in str(made.report)
+    made.network.save(tmp_path / "q.onnx")
+    onnx.checker.check_model(onnx.load(tmp_path / "q.onnx"), full_check=True)
+    stored = {t.name: t.data_type for t in onnx.load(tmp_path / "q.onnx").graph.initializer}
+    assert list(stored.values()).count(onnx.TensorProto.INT8) == 4
+    assert list(stored.values()).count(onnx.TensorProto.INT32) == 4  # biases
+
+
+def test_products_become_integer_kernels(pictures: np.ndarray) -> None:
+    made = quantize_static(small(), pictures).network.compile(threads=1)
+    steps = [line.split(" -> ")[0].split(": ")[-1] for line in made.explain().splitlines()]
+    assert steps.count("IntegerConv") == 3
+    assert "IntegerMatMul" in steps
+    assert "Conv" not in steps
+
+
+@pytest.mark.oracle
+def test_other_runtimes_agree_on_the_quantised_file(pictures: np.ndarray, tmp_path: Path) -> None:
+    made = quantize_static(small(), pictures)
+    made.network.save(tmp_path / "q.onnx")
+    reference = ReferenceEvaluator(str(tmp_path / "q.onnx"))
+    found = reference.run(None, {"input": pictures[:2]})[0]
+    ours = made.network(pictures[:2])
+    # One level of the dense layer's input is the most that sums in another order move.
+    assert np.abs(found - ours).max() < 0.02 * np.abs(ours).max()
+
+
+def test_scales_reach_over_what_was_seen() -> None:
+    levels = Levels.of(Range(-1.0, 3.0))
+    assert np.isclose(levels.scale, 4 / 255)
+    assert levels.zero == 64
+    assert Levels.of(Range(0.5, 2.0)).zero == 0  # zero is always a level
+    assert Levels.of(Range(0.0, 0.0)).scale == 1
+    weights = np.array([[1.0, -2.0], [0.0, 0.0]], F)
+    np.testing.assert_allclose(weight_scales(weights, 0), [2 / 127, 1])
+    np.testing.assert_allclose(weight_scales(weights, None), 2 / 127)
+
+
+def test_samples_come_as_arrays_dicts_and_feeds(pictures: np.ndarray) -> None:
+    net = small()
+    reports = [
+        quantize_static(net, given).report
+        for given in (pictures, {"input": pictures}, [pictures[:12], {"input": pictures[12:]}])
+    ]
+    assert [r.samples for r in reports] == [24, 24, 24]
+    assert reports[0].outputs[0].sqnr == reports[1].outputs[0].sqnr
+
+
+def test_mistakes_are_said(pictures: np.ndarray) -> None:
+    net = small()
+    with pytest.raises(InputError, match="no sample"):
+        quantize_static(net, [])
+    with pytest.raises(BadAttribute, match=r"no method 'minmx'.*minmax"):
+        quantize_static(net, pictures, method="minmx")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="labels of shape"):
+        quantize_static(net, pictures, labels=[1, 2])
+    broken = pictures.copy()
+    broken[3] = np.nan
+    with pytest.raises(InputError, match="infinite or NaN"):
+        quantize_static(net, broken)
+    with pytest.raises(BadAttribute, match="percentile"):
+        quantize_static(net, pictures, percentile=3)
+
+
+# -- float16 -------------------------------------------------------------------------------------
+def test_float16_halves_the_weights_and_keeps_inputs_and_outputs(pictures: np.ndarray) -> None:
+    net = small()
+    half = net.to_float16()
+    assert [str(p) for p in (*half.inputs, *half.outputs)] == [
+        str(p) for p in (*net.inputs, *net.outputs)
+    ]
+    assert list(half.weights) == list(net.weights)
+    assert {str(half.weights.tensor(n).dtype) for n in half.weights} == {"float16"}
+    expected = net(pictures)
+    # Half a unit in the last place of 11 bits for each of five layers, with room for sums.
+    np.testing.assert_allclose(half(pictures), expected, atol=20 * 2**-11 * np.abs(expected).max())
+    whole = net.to_float16(keep_io=False)
+    assert {str(p.dtype) for p in (*whole.inputs, *whole.outputs)} == {"float16"}
+    np.testing.assert_array_equal(
+        whole(pictures.astype(np.float16)).astype(F), half(pictures.astype(np.float16).astype(F))
+    )
+
+
+@pytest.mark.oracle
+def test_float16_files_run_elsewhere(tmp_path: Path) -> None:
+    net = zoo.squeezenet1_1(size=32, batch=1).to_float16()
+    found = compare(net, reference="onnxruntime", rtol=0, atol=0.02)
+    assert all(a.holds for a in found)
+
+
+def test_what_has_no_float16_stays(tmp_path: Path) -> None:
+    from neuralsym import ops
+
+    x = ops.variable("x", ("N", 2, 4, 4))
+    bigger = ops.resize(x, None, np.array([1, 1, 1.5, 1.5], F), mode="linear")
+    branch = ops.if_(ops.reduce_sum(x) > 0, lambda: bigger + 1, lambda: bigger - 1)
+    net = Network(Graph({"y": ops.relu(branch), "n": ops.shape(x)}))
+    half = net.to_float16()
+    data = np.random.default_rng(0).random((2, 2, 4, 4), dtype=F)
+    found, expected = half.run(data), net.run(data)
+    np.testing.assert_allclose(found["y"], expected["y"], atol=2e-3)
+    np.testing.assert_array_equal(found["n"], expected["n"])
+
+
+def test_weights_beyond_float16_are_told() -> None:
+    net = small().replace_head(nn.dense(2, name="head"))
+    net.set_weight("head/bias", np.array([1e6, 0], F))
+    half = net.to_float16()
+    with pytest.warns(UserWarning, match=r"1 values of 'head/bias' are beyond float16"):
+        assert half.weights["head/bias"][0] == 65504
+
+
+# -- the command ---------------------------------------------------------------------------------
+def test_the_command_converts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, samples = tmp_path / "small.onnx", tmp_path / "samples.npz"
+    net = small()
+    net.save(model)
+    x = np.random.default_rng(0).normal(size=(8, 3, 16, 16)).astype(F)
+    np.savez(samples, input=x, labels=net(x).argmax(1))
+    out = tmp_path / "q.onnx"
+    arguments = [
+        "convert",
+        str(model),
+        "-o",
+        str(out),
+        "--dtype",
+        "int8",
+        "--calibrate",
+        str(samples),
+    ]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "calibrated on 8 samples" in printed
+    assert "accuracy 100.0 % ->" in printed
+    assert out.stat().st_size < model.stat().st_size
+    half = tmp_path / "half.onnx"
+    assert main(["convert", str(model), "-o", str(half), "--dtype", "float16"]) == 0
+    assert neuralsym.load(half)(x).shape == (8, 6)
+    flow = tmp_path / "small.flow"
+    assert main(["convert", str(model), "-o", str(flow)]) == 0
+    np.testing.assert_array_equal(neuralsym.load(flow)(x), net(x))
+    exported = tmp_path / "zoo.onnx"
+    arguments = [
+        "export",
+        "squeezenet1_1",
+        "--size",
+        "32",
+        "--dtype",
+        "float16",
+        "-o",
+        str(exported),
+    ]
+    assert main(arguments) == 0
+    assert exported.stat().st_size < 2_600_000
+
+
+def test_the_command_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small().save(tmp_path / "small.onnx")
+    base = ["convert", str(tmp_path / "small.onnx"), "-o", str(tmp_path / "q.onnx")]
+    for more, said in (
+        (["--dtype", "int8"], "needs --calibrate"),
+        (["--calibrate", "x.npy"], "belongs to --dtype int8"),
+        (["--dtype", "int8", "--calibrate", str(tmp_path / "x.npy")], "no file or folder"),
+        (["--dtype", "int8", "--calibrate", str(tmp_path)], "no images"),
+    ):
+        assert main([*base, *more]) != 0
+        assert said in capsys.readouterr().err
