@@ -17,9 +17,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import OWN
-from neuralsym.core.registry import apply
+from neuralsym.core.registry import apply, call
 from neuralsym.core.scope import CURRENT
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.traverse import renewed
@@ -64,7 +66,10 @@ def fuse_attention(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class _Attention:
-    """The operands of an attention; `heads` where they are rows, and the node that gives them."""
+    """The operands of an attention, and its last node.
+
+    heads: their number where operands are rows, or [batch, length, heads, size], which rows are.
+    """
 
     operands: tuple[Symbol, Symbol, Symbol]
     mask: Symbol | None
@@ -74,6 +79,8 @@ class _Attention:
 
     def build(self, new: Mapping[Symbol, Symbol]) -> Symbol:
         given = [None if s is None else new.get(s, s) for s in (*self.operands, self.mask)]
+        if self.heads is not None:
+            given[:3] = [s if s is None or s.rank == 3 else _joined(s) for s in given[:3]]
         attrs: dict[str, Any] = {"scale": self.scale}
         if self.heads is not None:
             attrs.update(q_num_heads=self.heads, kv_num_heads=self.heads)
@@ -169,13 +176,23 @@ def _fits(mask: Symbol | None, scores: Symbol) -> bool:
 
 
 def _rows(heads: Symbol) -> Symbol | None:
-    """The rows from which heads were cut and put before them; None if they were not."""
+    """The rows from which heads were cut and put before them; None if they were not put there.
+
+    Where something was done to heads first, such as making their lengths one: what it gave.
+    """
     turned = heads.node
-    if not _is_apart(turned):
+    if not _is_apart(turned) or turned.inputs[0] is None:
         return None
-    cut = turned.inputs[0].node if turned.inputs[0] is not None else turned
-    x = cut.inputs[0] if _is(cut, "Reshape") else None
-    return x if x is not None and _is_joined(heads.shape, x.shape) else None
+    apart = turned.inputs[0]
+    x = apart.node.inputs[0] if _is(apart.node, "Reshape") else None
+    return x if x is not None and _is_joined(heads.shape, x.shape) else apart
+
+
+def _joined(apart: Symbol) -> Symbol:
+    """[batch, length, heads, size] as rows."""
+    heads, size = (apart.shape or ())[2:]
+    assert isinstance(heads, int) and isinstance(size, int)  # _sizes has asked
+    return call("Reshape", apart, np.array([0, 0, heads * size], np.int64))
 
 
 def _is_joined(heads: tuple[Size, ...] | None, rows: tuple[Size, ...] | None) -> bool:

@@ -71,6 +71,22 @@ def test_ways_of_writing(way: str, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(got, run(graph, values)[0], rtol=0, atol=1e-5)
 
 
+def test_heads_that_are_changed_first_are_rows_too(rng: np.random.Generator) -> None:
+    """As where the cosine of their angle is compared: heads of length one."""
+    body = (
+        "q0 = LpNormalization(q1; axis=-1, p=2)\nqn = Transpose(q0; perm=(0, 2, 1, 3))\n"
+        + KEYS
+        + "s = MatMul(qn, k2)\n"
+        + END.format(s="s")
+    )
+    graph = case(body, rng)
+    made = optimise(graph, check=True)
+    assert "FusedAttention" in ops_of(made) and "Transpose" not in ops_of(made)
+    values = feeds(graph, rng)
+    got = Network(graph).run(values)["y"]
+    np.testing.assert_allclose(got, run(graph, values)[0], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "body",
     [
