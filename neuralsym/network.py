@@ -269,7 +269,7 @@ class Network(WeightsHolder, Editable):
         elif isinstance(outputs, Mapping):  # onnxruntime's order of arguments
             feed, outputs = outputs, feed
         names = self._output_names(outputs)
-        compiled = self._compile(names)
+        compiled = self._compile(names, draft=True)
         arrays = self._arrays(feed, compiled)
         instance = compiled.pool.take()
         try:
@@ -280,6 +280,7 @@ class Network(WeightsHolder, Editable):
             instance.clear()
         finally:
             compiled.pool.give(instance)
+        compiled.cell.improve()
         if not names:
             with self._lock:
                 if self._compiled.get(()) is compiled:
@@ -327,6 +328,7 @@ class Network(WeightsHolder, Editable):
         self,
         names: tuple[str, ...],
         progress: Callable[[int, int, str], object] | None = None,
+        draft: bool = False,
     ) -> _Compiled:
         found = self._compiled.get(names)
         if found is None:
@@ -334,7 +336,7 @@ class Network(WeightsHolder, Editable):
                 found = self._compiled.get(names)
                 if found is None:
                     graph = self.graph.subgraph(list(names)) if names else self.graph
-                    found = _Compiled(graph, self._options, self._library, progress)
+                    found = _Compiled(graph, self._options, self._library, progress, draft)
                     self._compiled[names] = found
         return found
 
@@ -363,10 +365,13 @@ class _Compiled:
         options: Options,
         library: Library | None,
         progress: Callable[[int, int, str], object] | None,
+        draft: bool,
     ) -> None:
         from neuralsym.cpu.compiler import compile_graph
 
-        self.cell: Cell = compile_graph(graph, options, library=library, progress=progress)
+        self.cell: Cell = compile_graph(
+            graph, options, library=library, progress=progress, draft=draft
+        )
         self.inputs = frozenset(graph.input_names)
         self.outputs = graph.output_names
         self.pool: Pool[Instance] = Pool(self.cell.instance)

@@ -37,11 +37,13 @@ def compile_graph(
     progress: Callable[[int, int, str], object] | None = None,
     *,
     inner: bool = False,
+    draft: bool = False,
 ) -> Cell:
     """The graph as a cell, ready to make instances.
 
     progress: called as kernels become ready with how many, out of how many, and the name.
-    inner: the graph is the body of a control-flow step, which one worker runs.
+    inner: the graph is the body of a control-flow step, which one worker runs. draft: kernels of a
+    large network may be drafts at first, which `Cell.improve` replaces.
     Raises NoKernel when nothing can run a node, BadAttribute for options the machine lacks.
     """
     from neuralsym.rewrite.driver import Trace
@@ -60,7 +62,9 @@ def compile_graph(
     _dump("passes", graph.name, lambda: str(graph))
     program = lower(graph, lowering)
     _dump("program", graph.name, lambda: describe_program(program))
-    cell = Cell(program, target, Store.of(options.cache_dir), options, progress, team=not inner)
+    store = Store.of(options.cache_dir)
+    draft = draft and not options.profile
+    cell = Cell(program, target, store, options, progress, team=not inner, draft=draft)
     cell.rewrites = trace.summary()
     cell.prepare()
     _dump("plan", graph.name, lambda: "\n".join(map(describe_plan, cell.plans())))

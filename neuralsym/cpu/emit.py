@@ -8,6 +8,7 @@ share of the work by its worker number.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -32,6 +33,9 @@ ABI_VERSION = 1
 """Raised whenever the kernel ABI or the form of a descriptor changes."""
 
 KEY_LENGTH = 40
+
+DRAFT = "draft"
+"""Behind the key of a kernel that was compiled without optimising."""
 
 CALL = re.compile(r"^\s+(?:callq?|jmpq?|bl?)\s+([A-Za-z_]\w*)(?:@PLT)?$", re.MULTILINE)
 """A call of another function, in assembly."""
@@ -157,13 +161,15 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def compile_object(code: Code, target: Target) -> bytes:
+def compile_object(code: Code, target: Target, level: int = 3) -> bytes:
     """The object file of one kernel, made now, neither stored nor loaded.
+
+    level: of LLVM's code generation.
 
     NoKernel, naming the kernel, if its source is not valid, or if it needs functions that are
     nowhere in a process of ours.
     """
-    return _compiled(code, target, _emitted)
+    return _compiled(code, target, _emitted, level)
 
 
 def assembly(code: Code, target: Target) -> str:
@@ -171,12 +177,13 @@ def assembly(code: Code, target: Target) -> str:
     return _compiled(code, target, lambda machine, module: str(machine.emit_assembly(module)))
 
 
-def _compiled(code: Code, target: Target, emit: Callable[[Any, Any], Form]) -> Form:
+def _compiled(code: Code, target: Target, emit: Callable[[Any, Any], Form], level: int = 3) -> Form:
     """`emit(machine, module)` of the kernel's module, as it is after its passes."""
     text = code.ir()
     # LLVM's target machines and contexts are one thread's each.
     machines: dict[Any, Any] = _machines.__dict__
-    machine = machines.get(target) or machines.setdefault(target, target.machine())
+    kind = (target, level)
+    machine = machines.get(kind) or machines.setdefault(kind, target.machine(level))
     context = binding().create_context()
     try:
         # A module must be gone before its context, also if an error keeps this frame alive.
@@ -295,6 +302,34 @@ def compile_all(
     return {key: addresses[key] for key in wanted}
 
 
+def compile_drafts(
+    codes: Sequence[Code], target: Target, store: Store, least: int
+) -> tuple[dict[Code, int], list[Code]]:
+    """As `compile_all`, but text that is not at hand is compiled without optimising, and not kept.
+
+    least: characters of text below which everything is compiled as it should be. The addresses,
+    and which kernels are such drafts.
+    """
+    with _lock:
+        keys = {code: code.key(target) for code in codes}
+        missing = {
+            key: code
+            for code, key in keys.items()
+            if code.function is None and _find(key, code, store) is None
+        }
+        drafts: dict[str, int] = {}
+        if sum(len(code.text) for code in missing.values()) >= least:
+            for key, made in _made(missing, target, None, level=0):
+                with contextlib.suppress(RuntimeError):  # it calls what only optimising removes
+                    drafts[key] = loaded(f"{key}{DRAFT}", missing[key].symbol, made)
+        rest = [code for code, key in keys.items() if key not in drafts]
+        addresses = compile_all(rest, target, store) | drafts
+        return (
+            {code: addresses[key] for code, key in keys.items()},
+            [code for code, key in keys.items() if key in drafts],
+        )
+
+
 def compile_one(code: Code, target: Target, store: Store) -> int:
     """The address of one kernel; see `compile_all`."""
     return compile_all([code], target, store)[code.key(target)]
@@ -316,13 +351,14 @@ def _find(key: str, code: Code, store: Store) -> int | None:
 
 
 def _made(
-    codes: Mapping[str, Code], target: Target, threads: int | None
+    codes: Mapping[str, Code], target: Target, threads: int | None, level: int = 3
 ) -> Iterator[tuple[str, bytes]]:
     """The objects of kernels as they get ready.
 
     Those of IR text are made on several threads; array functions on the calling one, since numba
     lets only one in.
     """
+    make = compile_object if level == 3 else partial(compile_object, level=level)
     texts = {key: code for key, code in codes.items() if code.function is None}
     if not texts:
         threads = 1  # what the process may use is slow to ask
@@ -331,11 +367,11 @@ def _made(
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
         with ThreadPoolExecutor(count, "neuralsym compiler") as pool:
-            making = {pool.submit(compile_object, code, target): key for key, code in texts.items()}
+            making = {pool.submit(make, code, target): key for key, code in texts.items()}
             try:
                 for key, code in codes.items():
                     if key not in texts:
-                        yield key, compile_object(code, target)
+                        yield key, make(code, target)
                 for done in as_completed(making):
                     yield making[done], done.result()
             finally:
@@ -343,7 +379,7 @@ def _made(
                     future.cancel()
     else:
         for key, code in codes.items():
-            yield key, compile_object(code, target)
+            yield key, make(code, target)
 
 
 def _load_new(key: str, code: Code, target: Target, made: bytes, store: Store) -> int:

@@ -21,7 +21,7 @@ from neuralsym.cpu.kernels.host import HostKernel, enter, leave
 from neuralsym.cpu.plan import Plan
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step, owner
 from neuralsym.cpu.quick import Answer, Feed, answering
-from neuralsym.cpu.rows import aligned_words, make_table, unpack_failure
+from neuralsym.cpu.rows import aligned_words, unpack_failure
 from neuralsym.errors import ExecutionError, InputError, at_line, did_you_mean
 
 if TYPE_CHECKING:
@@ -250,8 +250,7 @@ class Instance:
             base = self._blocks[segment]
             assert base is not None
             words[positions] += base.ctypes.data
-        rows = make_table(len(plan.rows))
-        rows[:] = plan.rows
+        rows = self.cell.table(plan)
         rows[:, 1] += words.ctypes.data
         frame = int(block.ctypes.data)
         times = aligned_words(max(len(rows), 1)) if self.cell.options.profile else None

@@ -102,12 +102,12 @@ class Target:
             raise BadAttribute(f"no vectors of {element!r}; there are {', '.join(ELEMENT_BYTES)}")
         return max(1, self.vector_bytes // size)
 
-    def machine(self) -> Any:
-        """A new LLVM target machine: code generation level 3, position independent."""
+    def machine(self, level: int = 3) -> Any:
+        """A new LLVM target machine: code generation at a level, position independent."""
         llvm = binding(every=self.triple != host_triple())
         found = llvm.Target.from_triple(self.triple)
         return found.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+            cpu=self.cpu, features=self.features, opt=level, reloc="pic", codemodel="default"
         )
 
 

@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.types import Shape, TensorType, Type
 from neuralsym.cpu.constants import Constants
+from neuralsym.cpu.draft import Drafts
 from neuralsym.cpu.driver import Driver
 from neuralsym.cpu.emit import Code, Progress, compile_all
 from neuralsym.cpu.feeds import dimension_names, tensor_inputs
@@ -28,6 +30,7 @@ from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.plan import Plan, plan_segment
 from neuralsym.cpu.program import Buffer, Program, Role, Row, Sizes
+from neuralsym.cpu.rows import make_table
 from neuralsym.cpu.settings import with_settings
 from neuralsym.cpu.store import Store
 from neuralsym.cpu.threads import Team, default_threads, shared_team
@@ -72,6 +75,7 @@ class Cell:
         options: Options,
         progress: Progress | None = None,
         team: bool = True,
+        draft: bool = False,
     ) -> None:
         self.program = program
         self.target = target
@@ -90,6 +94,7 @@ class Cell:
         self.lock = threading.RLock()
         self._plans: list[OrderedDict[Any, Plan]] = [OrderedDict() for _ in program.segments]
         self._codes: dict[Code, int] = {}
+        self._drafts = Drafts(target, store) if draft else None
 
     @property
     def name(self) -> str:
@@ -162,6 +167,7 @@ class Cell:
                         f"a run of {self.name!r} at these sizes needs more memory than can be had"
                     ) from None
                 plans[key] = found
+                self._watch(found.rows, found)
                 while len(plans) > PLANS:
                     plans.popitem(last=False)
             else:
@@ -197,9 +203,28 @@ class Cell:
         known = self._codes
         missing = [c for c in dict.fromkeys(codes) if c not in known]
         if missing:
-            made = compile_all(missing, self.target, self.store, self.progress)
-            known.update((c, made[c.key(self.target)]) for c in missing)
+            if self._drafts is not None:
+                known.update(self._drafts.addresses(missing))
+            else:
+                made = compile_all(missing, self.target, self.store, self.progress)
+                known.update((c, made[c.key(self.target)]) for c in missing)
         return known
+
+    def table(self, plan: Plan) -> NDArray[np.int64]:
+        """A copy of a plan's rows."""
+        rows = make_table(len(plan.rows))
+        rows[:] = plan.rows
+        self._watch(rows, plan)
+        return rows
+
+    def _watch(self, rows: NDArray[np.int64], plan: Plan) -> None:
+        if self._drafts is not None:
+            self._drafts.watch(rows, plan.codes)
+
+    def improve(self) -> None:
+        """Have drafts of kernels replaced by what they should be, in the background."""
+        if self._drafts is not None:
+            self._drafts.improve()
 
     def clear_halo(self, buffer: Buffer, sizes: Sizes) -> Row:
         from neuralsym.cpu.kernels.halo import clear_halo
