@@ -35,7 +35,7 @@ def unfold(
     both sides, stride between windows. Raises ShapeMismatch for an input of another rank and where
     no window fits, BadAttribute for sizes out of range.
 
-    torch Unfold; ONNX Gather of rows and of columns, or Conv with a kernel of ones for open sizes.
+    torch Unfold; ONNX Gather of rows and of columns, or Conv by one-hot kernels for open sizes.
     """
     kernel = axis_sizes(kernel_size, 2, "kernel_size")
     gaps = axis_sizes(dilation, 2, "dilation")
