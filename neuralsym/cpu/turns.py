@@ -19,6 +19,8 @@ from neuralsym.cpu.program import Buffer, Program, Role, Sizes, Step, owner
 
 PRICES = ((1 << 20, 0.0), (1 << 24, 1.0), (1 << 62, 3.0))
 """By size: what stays near a core costs nothing more, the last cache less than memory."""
+WEIGHTS = 0.4
+"""What a byte of weights counts beside one of activations: weights are fetched ahead."""
 OVERHEAD = 1 << 13
 """What a further turn of a step costs beside its work, as bytes that could be moved instead."""
 
@@ -160,7 +162,7 @@ def _chosen(steps: Sequence[_Work | None], passed: Sequence[float], count: int) 
     None is a step that needs the whole batch. Where a region ends or begins, what is in use on
     both sides (`passed`) goes through memory.
     """
-    far = price(sum(s.weights for s in steps if s is not None))
+    far = WEIGHTS * price(sum(s.weights for s in steps if s is not None))
     costs = (0.0, math.inf)  # of the best choice up to here, for whole batches and for turns
     came: list[tuple[int, int]] = []
     for step, change in zip(steps, passed, strict=True):
