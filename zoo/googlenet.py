@@ -42,7 +42,15 @@ POOLS = {"3b": 3, "4e": 2}
 
 def conv(filters: int, kernel: int, name: str, strides: int = 1) -> Layer[Symbol, Symbol]:
     """A convolution without bias, batch norm, ReLU."""
-    return conv_bn(filters, kernel, strides, activation=relu, epsilon=1e-3, name=name)
+    return conv_bn(
+        filters,
+        kernel,
+        strides,
+        activation=relu,
+        epsilon=1e-3,
+        kernel_initializer="he_normal",
+        name=name,
+    )
 
 
 @layer
