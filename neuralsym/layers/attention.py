@@ -228,6 +228,7 @@ class Projections:
     ) -> Result:
         """The layer's result; heads of queries and of keys, sizes of keys and of values."""
         query, value, key = three(xs)
+        alone = query is value is key
         features = require_shape(query, axis=-1)[-1]
         fold = None
         if axes is not None or query.rank != 3:
@@ -242,7 +243,7 @@ class Projections:
         key_size, value_size = sizes
         widths = (q_heads * key_size, kv_heads * key_size, kv_heads * value_size)
         if self.packed:
-            if not query is value is key and not isinstance(xs, Symbol):
+            if not alone:
                 raise BadAttribute("packed projections are for self-attention, of one symbol")
             q, k, v = ops.split(self._to(query, sum(widths), "qkv"), widths, axis=2)
         else:

@@ -145,6 +145,30 @@ def test_truncated_normal(name: str) -> None:
     assert values.std() == pytest.approx(deviation * narrowed, rel=0.01)
 
 
+def kolmogorov(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest distance between the shares of two samples below a point."""
+    points = np.sort(np.concatenate([a, b]))
+    below = [np.searchsorted(np.sort(v), points, "right") / len(v) for v in (a, b)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+@pytest.mark.parametrize("name", [*LIMITS, *DEVIATIONS, *TRUNCATED])
+def test_numpy_draws_alike(name: str) -> None:
+    """No further apart than two samples of one distribution are, but once in a thousand times."""
+    values, rng = sample(get(name)), np.random.default_rng(5)
+    count = len(values)
+    if name in LIMITS:
+        other = rng.uniform(-LIMITS[name], LIMITS[name], count)
+    elif name in DEVIATIONS:
+        other = rng.normal(0, DEVIATIONS[name], count)
+    else:
+        standard = rng.standard_normal(count * 2)
+        other = standard[np.abs(standard) < 2][:count] * TRUNCATED[name][0]
+        other /= 1.0 if name == "truncated_normal" else 0.8796256610342398
+    assert len(other) == count
+    assert kolmogorov(values, other) < 1.95 * math.sqrt(2 / count)
+
+
 @pytest.mark.parametrize("mode", ["fan_in", "fan_out", "fan_avg"])
 @pytest.mark.parametrize("distribution", ["uniform", "truncated_normal", "untruncated_normal"])
 def test_variance_scaling(mode: str, distribution: str) -> None:
