@@ -52,9 +52,9 @@ READERS: dict[str, _Format] = {
     ".bin": _TORCH,
     ".ckpt": _TORCH,
     ".tar": _TORCH,  # checkpoint.pth.tar, which is no tar file
-    ".h5": _Format("hdf5:read_hdf5", "keras"),
-    ".hdf5": _Format("hdf5:read_hdf5", "keras"),
-    ".keras": _Format("hdf5:read_keras", "keras"),
+    ".h5": _Format("keras:read_hdf5", "keras"),
+    ".hdf5": _Format("keras:read_hdf5", "keras"),
+    ".keras": _Format("keras:read_keras", "keras"),
     ".onnx": _Format("onnx:read_onnx", whole=True),
 }
 """By suffix."""

@@ -96,7 +96,7 @@ def read_archive(data: Bytes) -> dict[str, Member]:
     members: dict[str, Member] = {}
     spans: list[tuple[int, int]] = []
     for entry in entries:
-        if entry.is_dir():
+        if entry.filename.endswith("/"):
             continue
         start, end = _span(data, entry)
         spans.append((entry.header_offset, end))

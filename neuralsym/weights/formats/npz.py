@@ -6,7 +6,9 @@ back. The other number types that numpy lacks cannot be told apart, and are not 
 
 from __future__ import annotations
 
-import io
+import math
+import re
+import sys
 import zipfile
 from collections.abc import Mapping
 from functools import partial
@@ -23,6 +25,12 @@ from neuralsym.errors import FormatError, TypeMismatch
 from neuralsym.weights.formats.archive import Member, read_archive
 
 _LONGEST_HEADER = 10_000
+_HEADER = re.compile(
+    r"\s*\{'descr': '(?P<order>[<>|=])(?P<type>[biufcV]\d{1,2})', "
+    r"'fortran_order': (?P<fortran>True|False), "
+    r"'shape': \((?P<shape>(\d{1,18}L?(, ?\d{1,18}L?)*,?)?)\),? ?\}\s*"
+)
+"""What numpy writes; read as text, not as Python."""
 
 
 def read_npz(data: Bytes) -> dict[str, Tensor]:
@@ -36,42 +44,40 @@ def read_npz(data: Bytes) -> dict[str, Tensor]:
 
 
 def _array(name: str, member: Member) -> Tensor:
-    head = io.BytesIO(member.head(_LONGEST_HEADER + 32))
-    shape, swapped, kind = _header(name, head)
-    start = head.tell()
-    size = 1
-    for d in shape:
-        size *= d
+    text, start = _header(name, member)
+    match = _HEADER.fullmatch(text)
+    if match is None:
+        raise FormatError(f"its array {name!r} is no plain array of numbers: {text.strip()[:80]!r}")
+    shape = tuple(int(d) for d in re.findall(r"\d+", match["shape"]))
+    swapped = match["order"] == (">" if sys.byteorder == "little" else "<")
+    kind = _kind(name, match["type"])
+    size = math.prod(shape)
     if start + size * kind.itemsize != member.size:
         raise FormatError(f"its array {name!r} has another size than its header says")
-    return Tensor(kind, shape, partial(_numbers, member, start, kind, shape, *swapped))
+    fortran = match["fortran"] == "True"
+    return Tensor(kind, shape, partial(_numbers, member, start, kind, shape, fortran, swapped))
 
 
-def _header(name: str, head: io.BytesIO) -> tuple[tuple[int, ...], tuple[bool, bool], NumberType]:
-    """The shape; whether axes, and bytes, are in the other order; the number type."""
+def _header(name: str, member: Member) -> tuple[str, int]:
+    """The text that describes the array, and where its numbers begin."""
+    head = member.head(_LONGEST_HEADER)
+    wide = head[6:7] > b"\x01"  # version 1 has a length of two bytes, the later ones of four
+    begin = 12 if wide else 10
+    if head[:6] != b"\x93NUMPY" or len(head) < begin:
+        raise FormatError(f"its part {name!r} is no .npy array")
+    length = int.from_bytes(head[8:begin], "little")
+    if begin + length > len(head):
+        raise FormatError(f"its array {name!r} has a header of {length:,} bytes")
+    return head[begin : begin + length].decode("latin-1"), begin + length
+
+
+def _kind(name: str, word: str) -> NumberType:
+    if word == "V2":
+        return NumberType.BFLOAT16
     try:
-        version = np.lib.format.read_magic(head)
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = read(head, max_header_size=_LONGEST_HEADER)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, EOFError) as error:
-        raise FormatError(f"its array {name!r} has no readable header: {error}") from None
-    if any(d < 0 for d in shape):
-        raise FormatError(f"its array {name!r} has the shape {shape}")
-    if dtype.hasobject or dtype.kind not in "biufcV" or dtype.names or dtype.subdtype:
-        raise FormatError(f"its array {name!r} holds {dtype}, which is no number type")
-    if dtype.kind == "V":
-        if dtype.itemsize != 2:
-            raise FormatError(f"its array {name!r} holds {dtype.itemsize}-byte records of no type")
-        return shape, (fortran, False), NumberType.BFLOAT16
-    swapped = not dtype.isnative
-    try:
-        return shape, (fortran, swapped), number_type(dtype.newbyteorder("="))
-    except TypeMismatch as error:
-        raise FormatError(f"its array {name!r}: {error}") from None
+        return number_type(np.dtype(word))
+    except (TypeError, TypeMismatch):
+        raise FormatError(f"its array {name!r} holds {word!r}, which is no number type") from None
 
 
 def _numbers(

@@ -26,7 +26,8 @@ class Global(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.module}.{self.name}"[:80]
+        """As text that can be printed: the file may hold anything."""
+        return ascii(f"{self.module}.{self.name}"[:80])[1:-1]
 
 
 Build = Callable[..., Any]

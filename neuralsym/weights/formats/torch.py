@@ -155,7 +155,7 @@ def _read_legacy(data: Bytes) -> Any:
     except FormatError:
         raise FormatError("it is no file that torch.save wrote") from None
     if protocol != _PROTOCOL or not isinstance(system, dict):
-        raise FormatError(f"it has the unknown protocol {str(protocol)[:20]}")
+        raise FormatError(f"it has the unknown protocol {_shown(protocol)}")
     little = system.get("little_endian", True) is not False
     storages: dict[str, Storage] = {}
 
@@ -217,7 +217,7 @@ def _functions(little: bool) -> Mapping[Global, Build]:
         """A tensor with attributes of its own: those say nothing about its numbers."""
         build = known.get(function) if isinstance(function, Global) else None
         if build is None or not isinstance(arguments, tuple) or not str(kind).startswith("torch."):
-            raise FormatError(f"its pickle has a tensor of an unknown kind, {str(kind)[:80]}")
+            raise FormatError(f"its pickle has a tensor of an unknown kind, {_shown(kind)}")
         return _checked(build(*arguments))
 
     return {**known, Global("torch._tensor", "_rebuild_from_type_v2"): typed}
@@ -232,6 +232,11 @@ def _ordered(*given: Any) -> Attributes:
     ):
         raise FormatError("its pickle has an OrderedDict of other things than pairs")
     return Attributes((k, v) for k, v in pairs)
+
+
+def _shown(value: Any) -> str:
+    """A value of the file in a message."""
+    return str(value)[:80] if isinstance(value, (Global, int)) else type(value).__name__
 
 
 def _checked(made: Any) -> Tensor:
@@ -274,7 +279,7 @@ def _dtype(given: Any) -> NumberType:
         _DTYPES.get(given.name) if isinstance(given, Global) and given.module == "torch" else None
     )
     if name is None:
-        raise FormatError(f"its pickle has a tensor of the unknown type {str(given)[:40]}")
+        raise FormatError(f"its pickle has a tensor of the unknown type {_shown(given)}")
     return number_type(name)
 
 
