@@ -170,7 +170,7 @@ def _folded(
 
     sources = [gamma, beta, mean, var] + ([stored(b)] if b is not None else [])
     return (
-        derived_weight(w, stored(w).shape, [stored(w), gamma, var], kernel),
+        derived_weight(w, stored(w).shape, [stored(w), gamma, var], kernel, narrow=1),
         derived_weight(w, (channels,), sources, bias),
     )
 

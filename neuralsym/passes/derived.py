@@ -49,19 +49,32 @@ class Derived(Tensor):
             _ = self.value
 
 
-def in_double(dtype: NumberType, compute: Callable[..., Array]) -> Callable[..., Array]:
-    """`compute` in float64, its result rounded once to `dtype`."""
+def in_double(
+    dtype: NumberType, compute: Callable[..., Array], narrow: int = 0
+) -> Callable[..., Array]:
+    """`compute` in float64, its result rounded once to `dtype`.
+
+    narrow: so many of the arrays come as they are, to a `compute` that widens and rounds itself.
+    """
 
     def wide(*arrays: Array) -> Array:
-        return compute(*(a.astype(np.float64) for a in arrays)).astype(dtype.numpy)
+        widened = (a.astype(np.float64) for a in arrays[narrow:])
+        return compute(*arrays[:narrow], *widened).astype(dtype.numpy, copy=False)
 
     return wide
 
 
 def derived_weight(
-    like: Symbol, shape: Sequence[int], sources: Sequence[Tensor], compute: Callable[..., Array]
+    like: Symbol,
+    shape: Sequence[int],
+    sources: Sequence[Tensor],
+    compute: Callable[..., Array],
+    narrow: int = 0,
 ) -> Symbol:
-    """A weight of `like`'s number type that `compute` gives in float64 from its sources' arrays."""
+    """A weight of `like`'s number type that `compute` gives in float64 from its sources' arrays.
+
+    narrow: see `in_double`.
+    """
     dtype = like.dtype
-    value = Derived(dtype, tuple(shape), sources, in_double(dtype, compute))
+    value = Derived(dtype, tuple(shape), sources, in_double(dtype, compute, narrow))
     return constant(value) if value.is_drawn else make_weight(value)

@@ -63,7 +63,11 @@ BEHIND_CONVOLUTIONS: tuple[Rule, ...] = (
 
 
 def _times(value: Array, factor: Array) -> Array:
-    return value * factor
+    """The product in double precision, rounded once to the value's: block by block, by numpy."""
+    if value.dtype != np.float32 or factor.dtype != np.float64:
+        return value * factor
+    made = np.empty(np.broadcast_shapes(value.shape, factor.shape), np.float32)
+    return np.multiply(value, factor, out=made, casting="same_kind")
 
 
 def _over(value: Array, factor: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ class Plane:
     itemsize: int = 4
     batch_bytes: int | None = None
 
-    @property
+    # Tables ask for these at every place: they are worked out once.
+    @cached_property
     def padded(self) -> Triple:
         depth, height, width = (
             b + s + a for b, s, a in zip(self.before, self.size, self.after, strict=True)
@@ -71,16 +73,16 @@ class Plane:
     def blocks(self) -> int:
         return -(-self.channels // self.lanes)
 
-    @property
+    @cached_property
     def pixel(self) -> int:
         """Bytes from one pixel to the next."""
         return self.lanes * self.itemsize
 
-    @property
+    @cached_property
     def row(self) -> int:
         return self.padded[2] * self.pixel
 
-    @property
+    @cached_property
     def slice(self) -> int:
         return self.padded[1] * self.row
 
