@@ -22,6 +22,7 @@ from neuralsym.layers import (
     require_shape,
     scope,
 )
+from neuralsym.layers.window import Padding
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import conv_bn
 from neuralsym.zoo.registry import Family, Options, assemble
@@ -30,7 +31,7 @@ Flow = Layer[Symbol, Symbol]
 
 
 def conv(
-    filters: int, kernel: int | tuple[int, int], strides: int = 1, padding: str = "same"
+    filters: int, kernel: int | tuple[int, int], strides: int = 1, padding: Padding = "same"
 ) -> Flow:
     """A convolution without bias, batch norm without gamma, ReLU."""
     return conv_bn(

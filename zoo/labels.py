@@ -14,12 +14,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from neuralsym.errors import BadAttribute, ShapeMismatch
-from neuralsym.zoo.registry import find
+from neuralsym.network import Network
+from neuralsym.zoo.registry import ENTRIES, find
 
 
-def class_names(name: str) -> tuple[str, ...]:
-    """The names of the classes that a network was published with, in order; () if it has none."""
-    return _names(find(name).labels)
+def class_names(of: str | Network) -> tuple[str, ...]:
+    """The names of the classes in order, of a network of the zoo or of any; () if it has none.
+
+    A network's own are those of its metadata "classes", one a line, else those of the architecture
+    that its metadata names.
+    """
+    if isinstance(of, str):
+        return _names(find(of).labels)
+    own = tuple(name for name in of.metadata.get("classes", "").split("\n") if name)
+    entry = ENTRIES.get(of.metadata.get("architecture", ""))
+    return own or _names(entry.labels if entry is not None else "")
 
 
 @cache
@@ -40,16 +49,16 @@ class Prediction:
 
 
 def decode(
-    name: str | None,
+    name: str | Network | None,
     logits: ArrayLike,
     top: int = 5,
     labels: Sequence[str] | None = None,
 ) -> list[list[Prediction]]:
     """The `top` likeliest classes of each row of logits (or probabilities) [N, classes].
 
-    labels: the names of the classes in order; those that the named network was published with
-    unless given, where there are as many. Without any, a class is called by its number. Raises
-    ShapeMismatch for another rank or number.
+    name: of a network of the zoo, or a Network. labels: the names of the classes in order; those of
+    class_names(name) unless given, where there are as many. Without any, a class is called by its
+    number. Raises ShapeMismatch for another rank or number.
     """
     known = () if name is None else class_names(name)
     values = np.asarray(logits, np.float64)

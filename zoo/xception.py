@@ -21,6 +21,7 @@ from neuralsym.layers import (
     separable_conv2d,
 )
 from neuralsym.layers.weights import Init
+from neuralsym.layers.window import Padding
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import conv_bn
 from neuralsym.zoo.registry import Family, Options, assemble
@@ -32,7 +33,7 @@ ADDED = initializers.he_normal(0.2)
 
 
 def conv(
-    filters: int, kernel: int, strides: int = 1, padding: str = "same", name: str | None = None
+    filters: int, kernel: int, strides: int = 1, padding: Padding = "same", name: str | None = None
 ) -> Layer[Symbol, Symbol]:
     """A full convolution without bias, and its batch norm."""
     return conv_bn(filters, kernel, strides, padding, epsilon=EPSILON, name=name)

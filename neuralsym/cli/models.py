@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -84,16 +85,14 @@ def show(name: str, value: Any, top: int | None, network: Network) -> None:
     if top is None or value.ndim == 0 or value.dtype.kind in "OUS":
         print(np.array2string(value, threshold=20, edgeitems=3, precision=6))
         return
-    labels = class_names(network, value.shape[-1])
+    from neuralsym import zoo
+
+    labels: Sequence[str] = zoo.class_names(network)
+    if len(labels) != value.shape[-1]:
+        labels = [f"class {i}" for i in range(value.shape[-1])]
     for i, row in enumerate(value.reshape(-1, value.shape[-1])):
         best = np.argsort(-row, kind="stable")[:top]
         print(f"  [{i}] " + "  ".join(f"{labels[k]}: {row[k]:.6g}" for k in best))
-
-
-def class_names(network: Network, count: int) -> list[str]:
-    """The names of the classes from the model's metadata; their numbers where it has none."""
-    names = [n for n in network.metadata.get("classes", "").split("\n") if n]
-    return names if len(names) == count else [f"class {i}" for i in range(count)]
 
 
 def compare(given: argparse.Namespace) -> int:

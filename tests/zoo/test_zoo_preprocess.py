@@ -41,6 +41,18 @@ def test_a_file_is_resized_and_cut_from_the_middle(tmp_path: Path) -> None:
     np.testing.assert_allclose(made[0, :, :, 4:-4], 1)
 
 
+def test_grey_is_one_channel() -> None:
+    """A grey picture stays as it is, colours are weighed by how bright they look."""
+    digits = zoo.preprocess("mnist_lenet")
+    grey = np.arange(28 * 28, dtype=np.uint8).reshape(28, 28)
+    made = digits(grey)
+    assert made.shape == (1, 1, 28, 28)
+    np.testing.assert_allclose(made[0, 0], grey, rtol=1e-5)
+    red = np.broadcast_to(np.array([255, 0, 0], np.uint8), (28, 28, 3))
+    np.testing.assert_allclose(digits(red), 255 * 0.299, rtol=1e-5)
+    np.testing.assert_array_equal(zoo.preprocess_for(zoo.mnist_lenet(), red), digits(red))
+
+
 def test_several_pictures_make_a_batch() -> None:
     pictures = np.zeros((5, 32, 32, 3), np.uint8)
     assert zoo.preprocess("mnist")(pictures).shape == (5, 3, 32, 32)
@@ -63,7 +75,7 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
         zoo.preprocess("mnist")(np.zeros((3, 32, 32)))
 
 
-def test_decode() -> None:
+def test_decode(tmp_path: Path) -> None:
     (best,) = zoo.decode("mnist", [[0.0, 2.0, 1.0]], top=2)
     assert [p.index for p in best] == [1, 2]
     assert best[0].label == "class 1"
@@ -73,6 +85,8 @@ def test_decode() -> None:
     ((cat,),) = zoo.decode("resnet50", logits, top=1)
     assert (cat.index, cat.label) == (283, "Persian cat")
     assert zoo.decode("resnet50", [[0.0, 1.0]])[0][0].label == "class 1", "a head of one's own"
+    (path,) = zoo.squeezenet1_1().save(tmp_path / "m.onnx")
+    assert zoo.decode(load(path), logits, top=1) == zoo.decode("resnet50", logits, top=1)
     ((first,),) = zoo.decode(None, [[0.1, 0.9]], top=1, labels=["cat", "dog"])
     assert (first.label, first.score) == ("dog", pytest.approx(0.9))
     with pytest.raises(ShapeMismatch):
