@@ -28,7 +28,7 @@ from neuralsym.layers import (
     weight,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn, depthwise_bn, squeeze_excite
+from neuralsym.zoo.blocks import KAIMING, conv_bn, depthwise_bn, squeeze_excite
 from neuralsym.zoo.registry import Family, Options, assemble
 from neuralsym.zoo.transformer import (
     NARROW,
@@ -68,11 +68,11 @@ def mb_conv(x: Symbol, filters: int, strides: int, name: str | None = None) -> S
     y = y | conv_bn(wide, 1, activation="gelu", epsilon=BATCH_EPSILON, name="conv_a")
     y = y | depthwise_bn(3, strides, activation="gelu", epsilon=BATCH_EPSILON, name="conv_b")
     y = y | squeeze_excite(int(SQUEEZE * filters), "silu", name="squeeze_excitation")
-    y = y | conv2d(filters, 1, kernel_initializer=NARROW, name="conv_c")
+    y = y | conv2d(filters, 1, kernel_initializer=KAIMING, name="conv_c")
     if strides > 1:
         x = x | avg_pool2d(3, strides, padding=1, count_include_pad=True)
     if strides > 1 or require_shape(x, axis=1)[1] != filters:
-        x = x | conv2d(filters, 1, kernel_initializer=NARROW, name="proj")
+        x = x | conv2d(filters, 1, kernel_initializer=KAIMING, name="proj")
     return x + y
 
 
@@ -124,7 +124,7 @@ def maxvit(name: str, config: Config, options: Options) -> Network:
             x = x | conv_bn(
                 config.stem, 3, 2, activation="gelu", epsilon=BATCH_EPSILON, name="conv1"
             )
-            x = x | conv2d(config.stem, 3, padding=1, kernel_initializer=NARROW, name="conv2")
+            x = x | conv2d(config.stem, 3, padding=1, kernel_initializer=KAIMING, name="conv2")
         for block, (width, depth) in enumerate(zip(config.width, config.depths, strict=True)):
             with scope(f"block{block + 1}"):
                 for i in range(depth):

@@ -62,9 +62,12 @@ def entries(network: Network, count: int, seed: int = 0) -> NDArray[Any]:
     """Random pictures, or numbers of characters where a network takes text."""
     rng = np.random.default_rng(seed)
     shape = (count, *tuple(network.inputs[0].shape or ())[1:])
-    if find(network.name or "").dtype == "int64":
+    entry = find(network.name or "")
+    if entry.dtype == "int64":
         return rng.integers(0, 100, shape)
-    return rng.standard_normal(shape).astype(np.float32)
+    pictures = rng.standard_normal(shape).astype(np.float32)
+    raw = entry.preprocessing is not None and entry.preprocessing.mode in ("raw", "grey")
+    return 128 + 64 * pictures if raw else pictures
 
 
 def families() -> dict[str, list[str]]:
