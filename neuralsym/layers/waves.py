@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
-from neuralsym.layers.initializers import NAMES, Fans, Initializer
+from neuralsym.layers.initializers import Fans, Initializer
 from neuralsym.layers.streams import Stream, tree_sum
 
 Doubles = NDArray[np.float64]
@@ -105,6 +105,3 @@ class Stft(Initializer):
             elif self.scaling == "spectrum":
                 basis = basis / tree_sum(np.abs(shape))
         out[:, 0, :] = basis
-
-
-NAMES["stft"] = Stft()

@@ -42,7 +42,8 @@ ReplicationPad3d CircularPad1d CircularPad2d CircularPad3d BatchNorm1d SyncBatch
 LayerNorm GroupNorm RMSNorm LocalResponseNorm ReLU LeakyReLU PReLU ELU SELU CELU GELU Sigmoid Tanh
 Softplus Softsign Softmax LogSoftmax Hardsigmoid Hardswish Mish SiLU Hardshrink Softshrink Identity
 ReLU6 Hardtanh LogSigmoid Tanhshrink Softmin GLU Threshold RReLU Linear Bilinear RNN LSTM GRU
-RNNCell LSTMCell GRUCell MultiheadAttention Transformer TransformerEncoderLayer TransformerDecoderLayer
+RNNCell LSTMCell GRUCell MultiheadAttention Transformer TransformerEncoderLayer
+TransformerDecoderLayer
 Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout Embedding EmbeddingBag
 Flatten Unflatten PixelShuffle PixelUnshuffle ChannelShuffle Upsample UpsamplingNearest2d
 UpsamplingBilinear2d CosineSimilarity PairwiseDistance Sequential
