@@ -11,7 +11,6 @@ from neuralsym.core.leaves import Weight
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, GraphError, at_line, user_line
-from neuralsym.passes.half import to_float16
 
 Head = Callable[[Any], Any]
 """What is piped onto a network: a layer, or a function of its output (a tuple of several)."""
@@ -139,6 +138,8 @@ class Editable(ABC):
         keep_io: inputs and outputs stay float32. Weights beyond 65504 become that, with a warning;
         what ONNX does not define for float16, and bodies of If and Loop, stay float32.
         """
+        from neuralsym.passes.half import to_float16  # late: it needs all operators
+
         graph = to_float16(self.model.graph, keep_io)
         return self._edited(self.model.with_graph(graph))
 

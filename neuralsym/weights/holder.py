@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -14,8 +14,10 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.tensor import Tensor
 from neuralsym.errors import warn
 from neuralsym.weights import Weights
-from neuralsym.weights.formats import read_weights, write_weights
-from neuralsym.weights.match import Loaded, Names, match_weights, one_weight, stored_of
+
+# The rest is imported late: who runs a stored program loads no weights.
+if TYPE_CHECKING:
+    from neuralsym.weights.match import Loaded, Names
 
 
 class WeightsHolder:
@@ -43,6 +45,8 @@ class WeightsHolder:
         Runs in flight finish on the old value. Raises WeightsError for an unknown name or
         another shape.
         """
+        from neuralsym.weights.match import one_weight
+
         self.weights.tensor(name)
         self._put_weights({name: one_weight(self.graph, name, value)})
 
@@ -68,6 +72,9 @@ class WeightsHolder:
         Raises WeightsError that lists what is missing, unexpected or of another shape, each with
         the nearest name, and when nothing fits; nothing is changed then.
         """
+        from neuralsym.weights.formats import read_weights
+        from neuralsym.weights.match import match_weights, stored_of
+
         stored = stored_of(source) if isinstance(source, Mapping) else read_weights(Path(source))
         values, found = match_weights(
             self.graph,
@@ -89,6 +96,8 @@ class WeightsHolder:
         complete. Raises FormatError for another suffix, a place that cannot be written, or a
         number type that the format lacks.
         """
+        from neuralsym.weights.formats import write_weights
+
         weights = self.weights
         write_weights(Path(path), {name: weights.tensor(name) for name in weights})
         return Path(path)
