@@ -14,6 +14,7 @@ from neuralsym.layers.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from neuralsym.layers.attention import grouped_query_attention, multi_head_attention
 from neuralsym.layers.combine import (
     lambda_,
 )
@@ -36,6 +37,13 @@ from neuralsym.layers.noise import (
     spatial_dropout1d,
     spatial_dropout2d,
     spatial_dropout3d,
+)
+from neuralsym.layers.normalise import (
+    group_norm,
+    instance_norm,
+    layer_norm,
+    normalisation,
+    rms_norm,
 )
 from neuralsym.layers.padding import (
     circular_padding1d,
@@ -67,17 +75,20 @@ from neuralsym.layers.rectifiers import (
     soft_shrink,
     tanh_shrink,
 )
+from neuralsym.layers.recurrent import simple_rnn
 from neuralsym.layers.resize import (
     upsampling1d,
     upsampling2d,
     upsampling3d,
 )
+from neuralsym.layers.scale import unit_norm
 from neuralsym.layers.sigmoids import (
     hard_sigmoid,
     hard_silu,
     hard_tanh,
     log_sigmoid,
 )
+from neuralsym.layers.wrappers import spectral_norm
 
 # -- Keras ----------------------------------------------------------------------------------------
 max_pooling1d = max_pool1d
@@ -104,6 +115,13 @@ up_sampling3d = upsampling3d
 conv1d_transpose = transpose_conv1d
 conv2d_transpose = transpose_conv2d
 conv3d_transpose = transpose_conv3d
+batch_normalization = normalisation
+layer_normalization = layer_norm
+group_normalization = group_norm
+rms_normalization = rms_norm
+unit_normalization = unit_norm
+spectral_normalization = spectral_norm
+group_query_attention = grouped_query_attention
 
 # -- torch ----------------------------------------------------------------------------------------
 conv_transpose1d = transpose_conv1d
@@ -134,11 +152,15 @@ logsigmoid = log_sigmoid
 hardshrink = hard_shrink
 softshrink = soft_shrink
 tanhshrink = tanh_shrink
+batch_norm1d = batch_norm2d = batch_norm3d = normalisation
+instance_norm1d = instance_norm2d = instance_norm3d = instance_norm
+multihead_attention = multi_head_attention
 
 # -- Owl ------------------------------------------------------------------------------------------
 padding1d = zero_padding1d
 padding2d = zero_padding2d
 padding3d = zero_padding3d
+recurrent = simple_rnn
 lambda_array = lambda_
 mul = multiply
 max = max_ = maximum
@@ -169,6 +191,13 @@ __all__ = [
     "conv1d_transpose",
     "conv2d_transpose",
     "conv3d_transpose",
+    "batch_normalization",
+    "layer_normalization",
+    "group_normalization",
+    "rms_normalization",
+    "unit_normalization",
+    "spectral_normalization",
+    "group_query_attention",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -197,9 +226,17 @@ __all__ = [
     "hardshrink",
     "softshrink",
     "tanhshrink",
+    "batch_norm1d",
+    "batch_norm2d",
+    "batch_norm3d",
+    "instance_norm1d",
+    "instance_norm2d",
+    "instance_norm3d",
+    "multihead_attention",
     "padding1d",
     "padding2d",
     "padding3d",
+    "recurrent",
     "lambda_array",
     "mul",
     "max_",
