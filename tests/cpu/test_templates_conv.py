@@ -92,6 +92,7 @@ def check(
     margin=0,
     cache=1 << 20,
     seed=0,
+    halves=False,
 ):
     """Run one convolution into the middle of a larger buffer and compare all of that buffer."""
     width, registers = machine
@@ -110,7 +111,7 @@ def check(
         plan = plan_depthwise(shape, source, target, beside, **options)
         packed = pack_depthwise_weights(w, plan)
     else:
-        plan = plan_conv(shape, source, target, beside, cache=cache, **options)
+        plan = plan_conv(shape, source, target, beside, cache=cache, halves=halves, **options)
         packed = pack_conv_weights(w, plan)
     xb, yb = plane_buffer(source, batch), plane_buffer(target, batch, 7.0)
     fill(xb, source, x)
@@ -229,6 +230,26 @@ def test_depthwise(kernel, stride, dilation, channels, machine, size):
     shape = conv2d(channels, channels, kernel, stride, dilation, (2, 1, 2, 2), channels)
     batch = 2 if size == (7, 7) else 1
     check(shape, (1, *size), machine, batch, 2, residual=True, activation="plus", margin=1)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"w{m[0]}")
+@pytest.mark.parametrize("outputs", [3, 12, 20, 24, 40])
+@pytest.mark.parametrize(("channels", "kernel"), [(13, (1, 1)), (48, (1, 1)), (20, (3, 2))])
+def test_half_vectors(outputs, channels, kernel, machine):
+    shape = conv2d(channels, outputs, kernel, pads=(0, kernel[1] - 1, 0, 0))
+    plan = check(
+        shape,
+        (1, 9, 14),
+        machine,
+        batch=2,
+        workers=2,
+        residual=True,
+        activation="plus",
+        margin=1,
+        halves=True,
+    )
+    count = -(-2 * outputs // machine[0])
+    assert plan.text.halves == (count if count in (1, 3, 5) else 0)
 
 
 def test_one_and_three_dimensions():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from neuralsym.core.leaves import OWN
 from neuralsym.cpu.emit import Code
@@ -136,10 +137,13 @@ class BlockedConv(Kernel):
         width, count = self.target.width("float32"), registers(self.target)
         activation = activation_of(step.attr("activation"), scales=self.target.scales)
         within = is_within_vectors(shape, width) and source.lanes > 1
-        planner = plan_depthwise if within else plan_conv
-        return planner(
-            shape, source, target, beside, width=width, registers=count, activation=activation
-        )
+        options: dict[str, Any] = {"width": width, "registers": count, "activation": activation}
+        if within:
+            return plan_depthwise(shape, source, target, beside, **options)
+        w = step.input(W)
+        # Weights of a run are brought into the general order alone.
+        halves = w is not None and w.role is Role.CONSTANT
+        return plan_conv(shape, source, target, beside, halves=halves, **options)
 
     def _weights(
         self, step: Step, plan: ConvPlan, sizes: Sizes

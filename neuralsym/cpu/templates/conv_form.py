@@ -74,7 +74,8 @@ class ConvText:
     and run out of registers). run, apart: how many taps stand `apart` bytes from each other in the
     table and are taken together, which depthwise kernels do: pixels then share what they read.
     tail: how many inputs of the last block are read, where the others are so many that it pays to
-    leave them out; 0 reads all.
+    leave them out; 0 reads all. halves: where over 0, the outputs are so many half vectors: a
+    vector of sums holds each output twice, of even and of odd inputs, which are added at the end.
     order: "weights" keeps a chunk of weights in cache and walks the pixels, "pixels" keeps a tile
     and walks the weights. chunked: partial sums go to the output between chunks of input
     channels. prefetch: in how many parts a pass over the pixels fetches the next chunk of weights
@@ -97,4 +98,10 @@ class ConvText:
     run: int = 1
     apart: int = 0
     tail: int = 0
+    halves: int = 0
     activation: Activation = field(default_factory=identity)
+
+    def tap_bytes(self, vectors: int) -> int:
+        """The weights of one tap and input block, for a block of so many output vectors."""
+        lines = self.unroll // 2 * self.halves if self.halves else self.unroll * vectors
+        return 4 * self.width * lines

@@ -111,6 +111,7 @@ def plan_conv(
     activation: Activation | None = None,
     cache: int = 1 << 20,
     vectors: int | None = None,
+    halves: bool = False,
 ) -> ConvPlan:
     """Choose tiles, order and chunks for `shape` over these buffers.
 
@@ -118,6 +119,7 @@ def plan_conv(
     the second-level cache. A planar `source` (lanes 1) gets the planar kernel. vectors: the
     output vectors of a block; two plans with the same `vectors` read the same packed weights, so
     give those of the first plan (`ConvPlan.vectors`) when planning again for another size.
+    halves: `ConvText.halves` may be used, which is faster where the last vector is half empty.
     """
     planar = source.lanes == 1
     groups = shape.groups
@@ -130,6 +132,9 @@ def plan_conv(
     vectors, pixels = min(
         choices, key=lambda c: (_cost(c[0], c[1], vectors_each, rows, length), -c[1])
     )
+    half = _halves(shape, width) if halves and not planar else 0
+    if half:
+        vectors, pixels = vectors_each, _pixels(half, registers)
     parts = vector_counts(vectors_each, vectors)
     blocks, at = [], 0
     for group in range(groups):
@@ -160,6 +165,7 @@ def plan_conv(
         residual=residual is not None,
         ragged=shape.outputs % width != 0,
         tail=0 if planar else _tail(shape.channels // groups, width),
+        halves=half,
         activation=activation or identity(),
     )
     return ConvPlan(shape, text, planar, tuple(blocks), chunk)
@@ -169,6 +175,12 @@ def _tail(channels: int, width: int) -> int:
     """`ConvText.tail` of so many input channels: from a twentieth of the products on."""
     rest = channels % width
     return rest if rest and 20 * (width - rest) >= channels else 0
+
+
+def _halves(shape: ConvShape, width: int) -> int:
+    """The half vectors that all outputs fill, if they are few and leave half of one empty."""
+    count = -(-2 * shape.outputs // width)
+    return count if shape.groups == 1 and width > 2 and count in (1, 3, 5) else 0
 
 
 def _pixels(vectors: int, registers: int) -> int:
@@ -244,6 +256,10 @@ def pack_conv_weights(weights: Array, plan: ConvPlan) -> Array:
         part = padded[first * width : (first + count) * width]
         if plan.planar:
             parts.append(part.transpose(1, 2, 0).reshape(-1))
+        elif plan.text.halves:
+            shape_ = (plan.text.halves, width // 2, plan.input_blocks, width // 2, 2, shape.taps)
+            split = part[: plan.text.halves * width // 2].reshape(shape_)
+            parts.append(split.transpose(2, 5, 3, 0, 1, 4).reshape(-1))
         else:
             split = part.reshape(count * width, plan.input_blocks, width, shape.taps)
             parts.append(split.transpose(1, 3, 2, 0).reshape(-1))
@@ -352,8 +368,10 @@ def block_table(plan: ConvPlan) -> Words:
     width = plan.text.width
     table, offset = [], 0
     for first, count, group in plan.blocks:
-        inputs = 1 if plan.planar else plan.text.each if plan.text.depthwise else width
-        size = plan.shape.taps * inputs * count * width * 4
+        if plan.text.depthwise:
+            size = plan.shape.taps * plan.text.each * count * width * 4
+        else:
+            size = plan.shape.taps * plan.text.tap_bytes(count)
         slot = plan.text.vectors.index(count)
         table.append((group * plan.input_blocks, offset, first, size, slot))
         offset += size * plan.input_blocks

@@ -31,6 +31,11 @@ class _Tile:
         for address in residuals:
             f.prefetch(address)
         biases = out.biases(f)
+        if text.halves:
+            sums = self._reduce(f, ["zeroinitializer"] * (text.halves * out.pixels))
+            out.finish(f, self._joined(f, sums, biases), outputs, residuals)
+            f.do("ret void")
+            return
         if not text.chunked:
             out.finish(f, self._reduce(f, biases * out.pixels), outputs, residuals)
             f.do("ret void")
@@ -80,7 +85,7 @@ class _Tile:
         text, out = self.text, self.out
         taps = f.operand(ConvWord.TAPS)
         row_stride = f.word(ConvWord.INPUT_ROW) if out.rows > 1 else "0"
-        step_bytes = text.unroll * out.vectors * out.vector_bytes
+        step_bytes = text.tap_bytes(out.vectors)
         kinds = ["ptr", "ptr", *[out.kind] * (len(carried) - 2)]
         with f.loop(count, *zip(kinds, carried, strict=True)) as inner:
             tap = f.load("i64", f.value(f"getelementptr i64, ptr {taps}, i64 {inner.index}"), 8)
@@ -88,7 +93,7 @@ class _Tile:
             bases = [f.at(source, tap)]
             for _ in range(1, out.rows):
                 bases.append(f.at(bases[-1], row_stride))
-            for u in range(inputs):
+            for u in range(0, inputs, 2 if text.halves else 1):
                 now = self._multiply(f, now, bases, weights, u)
                 self._fetch(f, ahead, u)
             inner.next(f.at(weights, step_bytes), f.at(ahead, step_bytes), *now)
@@ -97,27 +102,62 @@ class _Tile:
     def _multiply(
         self, f: Function, sums: list[str], bases: list[str], weights: str, u: int
     ) -> list[str]:
-        """Add the products of input `u` of a tap: each pixel's broadcast times each vector."""
+        """Add the products of input `u` of a tap: each pixel's broadcast times each vector.
+
+        Of halves: of inputs `u` and the next, in even and odd lanes.
+        """
         text, out = self.text, self.out
+        count, first = (text.halves, u // 2) if text.halves else (out.vectors, u)
         loaded = [
-            f.load(out.kind, f.at(weights, (u * out.vectors + j) * out.vector_bytes))
-            for j in range(out.vectors)
+            f.load(out.kind, f.at(weights, (first * count + j) * out.vector_bytes))
+            for j in range(count)
         ]
         after: list[str] = []
         for row in range(out.rows):
             for column in range(out.columns):
-                at = f.at(bases[row], column * text.step + 4 * u)
-                value = f.splat(f.load("float", at), "float", text.width)
+                value = self._spread(f, f.at(bases[row], column * text.step + 4 * u))
                 for weight in loaded:
                     after.append(f.call("fmuladd", out.kind, value, weight, sums[len(after)]))
         return after
+
+    def _spread(self, f: Function, address: str) -> str:
+        """An input in all lanes, or two in turns."""
+        width = self.text.width
+        if not self.text.halves:
+            return f.splat(f.load("float", address), "float", width)
+        pairs = f.splat(f.load("double", address), "double", width // 2)
+        kind = f"<{width // 2} x double>" if width > 2 else "double"
+        return f.value(f"bitcast {kind} {pairs} to {self.out.kind}")
+
+    def _joined(self, f: Function, sums: list[str], biases: list[str]) -> list[str]:
+        """The sums of even and of odd inputs and the bias added, two halves in a vector."""
+        text, out = self.text, self.out
+        made: list[str] = []
+        for pixel in range(out.pixels):
+            own = [*sums[pixel * text.halves : (pixel + 1) * text.halves], "zeroinitializer"]
+            for j, bias in enumerate(biases):
+                low, high = own[2 * j : 2 * j + 2]
+                even, odd = (
+                    f.value(
+                        f"shufflevector {out.kind} {low}, {out.kind} {high}, "
+                        f"<{text.width} x i32> <{_every_second(start, text.width)}>"
+                    )
+                    for start in (0, 1)
+                )
+                total = f.value(f"fadd {out.kind} {even}, {odd}")
+                made.append(f.value(f"fadd {out.kind} {total}, {bias}"))
+        return made
 
     def _fetch(self, f: Function, ahead: str, u: int) -> None:
         """Fetch one part in `prefetch` of the next chunk's weights, a cache line now and then."""
         text, out = self.text, self.out
         if not text.prefetch:
             return
-        size = text.unroll * out.vectors * out.vector_bytes // text.prefetch
+        size = text.tap_bytes(out.vectors) // text.prefetch
         lines = max(1, size // 64)
         for line in range(u * lines // text.unroll, (u + 1) * lines // text.unroll):
             f.prefetch(f.at(ahead, line * 64), 2)
+
+
+def _every_second(start: int, width: int) -> str:
+    return ", ".join(f"i32 {start + 2 * lane}" for lane in range(width))
