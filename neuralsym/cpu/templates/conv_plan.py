@@ -257,9 +257,10 @@ def pack_conv_weights(weights: Array, plan: ConvPlan) -> Array:
         if plan.planar:
             parts.append(part.transpose(1, 2, 0).reshape(-1))
         elif plan.text.halves:
-            shape_ = (plan.text.halves, width // 2, plan.input_blocks, width // 2, 2, shape.taps)
-            split = part[: plan.text.halves * width // 2].reshape(shape_)
-            parts.append(split.transpose(2, 5, 3, 0, 1, 4).reshape(-1))
+            half = plan.text.halves
+            sides = (half, width // 2, plan.input_blocks, width // 2, 2, shape.taps)
+            pairs = part[: half * width // 2].reshape(sides)
+            parts.append(pairs.transpose(2, 5, 3, 0, 1, 4).reshape(-1))
         else:
             split = part.reshape(count * width, plan.input_blocks, width, shape.taps)
             parts.append(split.transpose(1, 3, 2, 0).reshape(-1))
