@@ -114,8 +114,9 @@ class Layer(Generic[A, B]):
             raise self._named(error) from None
         finally:
             CURRENT.reset(scope)
-        if isinstance(result, Symbol) and state.scope.result is None:
-            node = result.node
+        shown: object = result[0] if isinstance(result, tuple) and result else result
+        if isinstance(shown, Symbol) and state.scope.result is None:
+            node = shown.node
             if node.scope is state.scope and node.name is None:
                 state.scope.result = node
         return result
