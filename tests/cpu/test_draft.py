@@ -14,6 +14,8 @@ import pytest
 from neuralsym import Network, Options
 from neuralsym.cpu import draft, loader
 from neuralsym.cpu.draft import Drafts
+from neuralsym.cpu.machine import host_isas
+from neuralsym.cpu.options import Isa
 from neuralsym.errors import NoKernel
 from neuralsym.layers import conv2d, fully_connected, get_network, input, relu
 
@@ -29,9 +31,9 @@ def all_drafted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def network(threads: int = 1) -> Network:
+def network(threads: int = 1, isa: Isa | None = None) -> Network:
     body = input(("N", 3, 12, 12)) | conv2d(20, 3) | relu | fully_connected(20)
-    return Network((body | get_network("n")).model, options=Options(threads=threads))
+    return Network((body | get_network("n")).model, options=Options(threads=threads, isa=isa))
 
 
 def drafts_of(net: Network) -> Drafts:
@@ -47,9 +49,11 @@ def wait_for(net: Network) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_drafts_give_the_same_bits_and_are_replaced(all_drafted: Path, threads: int) -> None:
-    net = network(threads)
+@pytest.mark.parametrize(("threads", "isa"), [(1, None), (2, host_isas()[-1])])
+def test_drafts_give_the_same_bits_and_are_replaced(
+    all_drafted: Path, threads: int, isa: Isa | None
+) -> None:
+    net = network(threads, isa)
     first = net.run(X)
     instance = net.cell.instance()
     (name,) = net.cell.program.inputs
@@ -65,7 +69,7 @@ def test_drafts_give_the_same_bits_and_are_replaced(all_drafted: Path, threads: 
     (bound,) = instance.bound
     assert addresses <= set(bound.rows[:, 0].tolist())
     instance.compute()
-    whole = network(threads).compile()
+    whole = network(threads, isa).compile()
     assert whole.cell._drafts is None
     np.testing.assert_equal(whole.run(X), first)
 
