@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,9 @@ _NEWER = (2, 6, 21)
 """Messages about links and attributes that only the newer form has."""
 
 _FORM = 'it has a form of HDF5 that Keras does not write: save it with libver="earliest"'
+
+_MOST_LOOKS = 16
+"""How often the whole file may be looked at, counted in bytes."""
 
 _FLOATS = {(11, 52): "float64", (8, 23): "float32", (5, 10): "float16", (8, 7): "bfloat16"}
 """Floats by the bits of exponent and mantissa."""
@@ -56,7 +59,7 @@ class Message:
     data: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
     """A group or an array: its parts by name, its attributes, or its numbers."""
 
@@ -67,14 +70,14 @@ class Node:
     def is_array(self) -> bool:
         return any(m.type == _LAYOUT for m in self.messages)
 
-    def texts(self, name: str) -> list[str] | None:
-        """An attribute that is text or a row of texts; None where there is none."""
-        for message in self.messages:
-            if message.type == _ATTRIBUTE:
-                found, kind, shape, data = self.file.attribute(message.data)
-                if found == name:
-                    return self.file.strings(kind, math.prod(shape), data)
-        return None
+    @cached_property
+    def texts(self) -> dict[str, list[str]]:
+        """The attributes that are text or rows of texts, and empty ones."""
+        found = (self.file.attribute(m.data) for m in self.messages if m.type == _ATTRIBUTE)
+        return {
+            name: self.file.strings(kind, math.prod(shape), data)
+            for name, kind, shape, data in found
+        }
 
     def parts(self) -> dict[str, int]:
         """The names in a group, and where each header lies."""
@@ -114,7 +117,9 @@ class HDF5:
 
     def __init__(self, data: Bytes) -> None:
         self._data = data
+        self._left = _MOST_LOOKS * len(data)
         self._seen: set[int] = set()
+        self._heaps: dict[int, dict[int, tuple[int, int]]] = {}
         if self._bytes(0, 8) != _MAGIC:
             raise FormatError("it is no HDF5 file")
         version, lengths = self._bytes(8, 1)[0], self._bytes(13, 2)
@@ -187,6 +192,7 @@ class HDF5:
             end = names.find(b"\0", name) if name < len(names) else -1
             if end < 0 or cache == _LINK:
                 raise FormatError("a part of a group has no name or is a link to another place")
+            self._spend(end - name)
             yield _text(names[name:end]), header
 
     # -- attributes ------------------------------------------------------------------------
@@ -219,18 +225,25 @@ class HDF5:
         length, heap, index = _unpack("<IQI", row)
         if length == 0:
             return ""
+        if heap not in self._heaps:
+            self._heaps[heap] = dict(self._texts_of(heap))
+        start, held = self._heaps[heap].get(index, (0, -1))
+        if held < length:
+            raise FormatError("one of its texts is not there")
+        return _text(self._bytes(start, length).rstrip(b"\0"))
+
+    def _texts_of(self, heap: int) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The texts of a heap by number: where each begins and how long it is."""
         mark, _, size = self._read("<4sIQ", heap)
         if mark != b"GCOL":
             raise FormatError("one of its texts is not there")
         at, end = heap + 16, heap + size
         while at + 16 <= end:
             number, _, _, held = self._read("<HHIQ", at)
-            if number == index:
-                return _text(self._bytes(at + 16, min(length, held)).rstrip(b"\0"))
             if number == 0:
                 break
+            yield number, (at + 16, held)
             at += 16 + -(-held // 8) * 8
-        raise FormatError("one of its texts is not there")
 
     # -- bytes -----------------------------------------------------------------------------
     def place(self, layout: bytes) -> Bytes:
@@ -250,7 +263,14 @@ class HDF5:
             raise FormatError("an array goes beyond the end: the file is truncated")
         return self._data[at : at + size]
 
+    def _spend(self, size: int) -> None:
+        """Count bytes that are looked at: parts that share their texts are no way to blow up."""
+        self._left -= size
+        if self._left < 0:
+            raise FormatError("its parts refer to the same places again and again")
+
     def _bytes(self, at: int, size: int) -> bytes:
+        self._spend(size)
         if at + size > len(self._data):
             raise FormatError("it refers to places beyond its end: it is truncated or damaged")
         return self._data[at : at + size].tobytes()

@@ -54,22 +54,25 @@ def _named(file: HDF5, parts: dict[str, int], layers: list[str]) -> Iterator[tup
 
 
 def _descend(file: HDF5, places: dict[str, dict[str, int]], path: str) -> dict[str, int]:
-    """The parts of a group inside of a layer's, opened once."""
-    if path not in places:
-        outer, _, last = path.rpartition("/")
-        above = _descend(file, places, outer)
-        places[path] = file.node(_part(above, last)).parts()
+    """The parts of a group inside of a layer's; each is opened once."""
+    known, rest = path, []
+    while known not in places:
+        known, _, last = known.rpartition("/")
+        rest.append(last)
+    for name in reversed(rest):
+        parts = places[known]
+        known = f"{known}/{name}" if known else name
+        places[known] = file.node(_part(parts, name)).parts()
     return places[path]
 
 
 def _listed(node: Node, name: str) -> list[str] | None:
     """A list of names, which Keras cuts into `name0`, `name1`, ... where it is long."""
-    whole = node.texts(name)
-    if whole is not None:
-        return whole
+    if name in node.texts:
+        return node.texts[name]
     pieces: list[str] = []
     number = 0
-    while (piece := node.texts(f"{name}{number}")) is not None:
+    while (piece := node.texts.get(f"{name}{number}")) is not None:
         pieces += piece
         number += 1
     return pieces if number else None
@@ -89,7 +92,7 @@ def _numbered(file: HDF5, parts: dict[str, int]) -> Iterator[tuple[str, Tensor]]
         holder = file.node(parts["vars"]) if "vars" in parts else None
         if name not in ("", "layers"):
             # The group is called after its class; `vars` says what the layer is called.
-            called = holder.texts("name") if holder is not None else None
+            called = holder.texts.get("name") if holder is not None else None
             path = (*path, called[0] if called else name)
         for number, at in holder.parts().items() if holder is not None else ():
             key = "/".join((*path, number))
