@@ -71,6 +71,7 @@ def summarize(graph: Graph) -> Summary:
     }
     rows: dict[object, Row] = {}
     counted: set[Node] = set()
+    settled: set[object] = set()
     for node in graph.nodes:
         if node.op is Variable:
             name = graph.names[node]
@@ -91,7 +92,10 @@ def summarize(graph: Graph) -> Summary:
                 name = graph.names[node] if key is node else _scope_name(graph, node, key)
                 kind = key.kind if isinstance(key, Scope) else node.op_type
                 row = rows[key] = Row(name, kind, "")
-            row.output = ", ".join(str(s.type) for s in node.outputs)
+            if key not in settled:
+                row.output = ", ".join(str(s.type) for s in node.outputs)
+            if graph.names[node] == row.name:  # what the layer gives; a mask may come beside it
+                settled.add(key)
             row.macs = _plus(row.macs, _at_batch(multiply_adds(node), batch))
             for symbol in node.operands:
                 if symbol.node.op is Weight and symbol.node not in counted:
