@@ -39,6 +39,7 @@ class Drafts:
         self._made: dict[Code, int] = {}
         self._tables: list[tuple[weakref.ref[NDArray[np.int64]], Sequence[Code | int]]] = []
         self._thread: threading.Thread | None = None
+        self._asked = False
         _all.add(self)
 
     def addresses(self, codes: Sequence[Code]) -> dict[Code, int]:
@@ -46,6 +47,8 @@ class Drafts:
         made, rough = compile_drafts(codes, self.target, self.store, LEAST_TEXT)
         with self._lock:
             self.left.update((code, made[code]) for code in rough)
+        if self._asked:
+            self.improve()  # there has been a first answer
         return made
 
     def watch(self, rows: NDArray[np.int64], codes: Sequence[Code | int]) -> None:
@@ -58,8 +61,9 @@ class Drafts:
                 self._tables.append((weakref.ref(rows), codes))
 
     def improve(self) -> None:
-        """Have the kernels made, if there are drafts and nobody is at it."""
+        """Have the kernels made, those of later plans too, if there are drafts."""
         with self._lock:
+            self._asked = True
             if not self.left or self._thread is not None:
                 return
             self._thread = threading.Thread(target=self._work, name="neuralsym compiler")
@@ -71,7 +75,8 @@ class Drafts:
     def forget_thread(self) -> None:
         """In a forked child, which has none: have the rest made by another."""
         self._lock, self._thread = threading.Lock(), None
-        self.improve()
+        if self._asked:
+            self.improve()
 
     def _work(self) -> None:
         while True:
