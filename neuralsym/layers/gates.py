@@ -24,6 +24,7 @@ from neuralsym.layers.base import require_shape
 from neuralsym.layers.initializers import Fans, Initializer, fans, get
 from neuralsym.layers.streams import Stream
 from neuralsym.layers.weights import Init, weight
+from neuralsym.weights.recurrent import PLACES
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Kind:
     torch: tuple[int, ...]
 
 
-LSTM = Kind("LSTM", 4, 2, keras=(0, 3, 1, 2), torch=(0, 3, 1, 2))  # i o f c; theirs i f c o
-GRU = Kind("GRU", 3, 1, keras=(0, 1, 2), torch=(1, 0, 2))  # z r h; torch's r z h
-RNN = Kind("RNN", 1, 1, keras=(0,), torch=(0,))
+LSTM = Kind("LSTM", 4, 2, PLACES["keras"][4], PLACES["torch"][4])  # i o f c; theirs i f c o
+GRU = Kind("GRU", 3, 1, PLACES["keras"][3], PLACES["torch"][3])  # z r h; torch's r z h
+RNN = Kind("RNN", 1, 1, PLACES["keras"][1], PLACES["torch"][1])
 KINDS = {"lstm": LSTM, "gru": GRU, "simple_rnn": RNN}
 
 _FORGET = 2

@@ -95,8 +95,8 @@ def _keras(keys: list[str], wanted: list[str]) -> dict[str, str]:
     first = _first_numbers(given, known)
     spelled: dict[str, str] = {}
     for layer, variables in given.items():
-        name = _renumbered(layer, first)
-        parts = name.split("/")
+        parts = _without_cell(_renumbered(layer, first)).split("/")
+        name = "/".join(parts)
         # What a model is nested in comes before its layers' names.
         name = next((p for i in range(len(parts)) if (p := "/".join(parts[i:])) in known), name)
         words = _variables(list(variables), list(known.get(name, {})))
@@ -136,7 +136,17 @@ def _alias(variable: str, known: list[str]) -> str:
 _UNNAMED = re.compile(r"variable(_\d+)?|\d+")
 """What Keras calls a variable that was given no name."""
 
+_CELL = re.compile(r"(lstm|gru|simple_rnn)_cell(_\d+)?")
+
 _NUMBERED = re.compile(r"(.*?)(?:_(\d+))?")
+
+
+def _without_cell(layer: str) -> str:
+    """A recurrent layer itself, or one of its directions, in the place of its cell."""
+    outer, _, last = layer.rpartition("/")
+    if not outer or not _CELL.fullmatch(last):
+        return layer
+    return re.sub(r"/(forward|backward)_[^/]*$", r"/\1", outer)
 
 
 def _split(name: str) -> tuple[str, int]:

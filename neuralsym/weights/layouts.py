@@ -5,7 +5,7 @@ Conv            (out, in/groups, *k)         the same           (*k, in/groups, 
                                                                 depthwise (*k, in, multiplier)
 ConvTranspose   (in, out/groups, *k)         the same           (*k, out, in)
 MatMul, Gemm    (in, out), or transposed     (out, in)          (in, out), (in, heads, size)
-all others      the same, but for axes of length 1
+all others      the same, but for axes of length 1; biases of Keras may be (heads, size)
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def arrange(framework: Framework, use: Use, shape: Shape, array: Array) -> Array
                 array = array.transpose(np.argsort(perm))
         elif array.shape == _shape_of(node.outputs[0]):
             array = array.reshape(before)
-    if array.shape != shape and _bare(array.shape) == _bare(shape):
+    heads = framework == "keras" and len(shape) == 1 and math.prod(array.shape) == shape[0]
+    if array.shape != shape and (heads or _bare(array.shape) == _bare(shape)):
         array = array.reshape(shape)
     return array
 

@@ -50,6 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.errors import GraphError
+from neuralsym.weights.recurrent import recurrent_source
 
 Array = NDArray[Any]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -148,23 +149,27 @@ def paths(framework: Framework, templates: Mapping[str, Target]) -> KeyFunction:
     table = [(_pattern(ours), theirs) for ours, theirs in templates.items()]
 
     def keys(_: str, shapes: Shapes) -> dict[str, str | Source]:
-        found = ((name, _find(framework, table, name)) for name in shapes)
+        layers = layers_of(shapes)
+        found = ((name, _find(framework, table, name, layers)) for name in shapes)
         return {name: source for name, source in found if source is not None}
 
     return keys
 
 
-def layers_of(shapes: Shapes) -> dict[str, list[str]]:
-    """Our layers by path, in graph order, each with the last parts of its weights' names."""
-    found: dict[str, list[str]] = {}
-    for name in shapes:
+def layers_of(shapes: Shapes) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Our layers by path, in graph order: the last parts of their weights' names, and shapes."""
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in shapes.items():
         path, _, last = name.rpartition("/")
-        found.setdefault(path, []).append(last)
+        found.setdefault(path, {})[last] = shape
     return found
 
 
 def _find(
-    framework: Framework, table: list[tuple[re.Pattern[str], Target]], name: str
+    framework: Framework,
+    table: list[tuple[re.Pattern[str], Target]],
+    name: str,
+    layers: Mapping[str, Mapping[str, tuple[int, ...]]],
 ) -> str | Source | None:
     path, _, last = name.rpartition("/")
     for pattern, theirs in table:
@@ -174,8 +179,13 @@ def _find(
                 continue
             parts = _parts(match)
             target = theirs(parts) if callable(theirs) else theirs
-            if target is not None:
-                return _spelled(framework, target, parts, param)
+            if target is None:
+                continue
+            if isinstance(target, str) and any(w.startswith("recurrent") for w in layers[path]):
+                layer = str(_spelled(framework, target, parts, ""))
+                found = recurrent_source(framework, layer, last, layers[path])
+                return None if found is None else Source(*found, layout=False)
+            return _spelled(framework, target, parts, param)
     return None
 
 
