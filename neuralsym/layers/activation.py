@@ -94,6 +94,8 @@ def activate(x: Symbol, function: Activation, **settings: Any) -> Symbol:
     if function is None:
         return x
     found: Any = find(function) if isinstance(function, str) else function
+    if not callable(found):
+        raise BadAttribute(f"activation={found!r}: a name or a function of a symbol is needed")
     if not isinstance(found, Factory):
         result = found(x, **settings)
     elif found is prelu or found not in NAMES.values():  # it may have weights: a layer inside

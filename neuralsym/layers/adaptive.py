@@ -19,6 +19,7 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer
+from neuralsym.layers.window import LARGEST_AXIS
 
 OutputSize: TypeAlias = int | Sequence[int | None] | None
 """How many windows: one number, or one for each spatial axis; None keeps that of the input."""
@@ -36,6 +37,8 @@ def _wanted(x: Symbol, rank: int, output_size: OutputSize) -> list[Any]:
             raise BadAttribute(
                 f"output_size={output_size!r}: positive integers, or None for the size that is"
             )
+        if n is not None and n > LARGEST_AXIS:
+            raise BadAttribute(f"output_size={output_size!r}: must not be over 2^24")
     if len(given) != rank:
         raise BadAttribute(f"output_size={output_size!r}: one number or {rank} are needed")
     return [size if n is None else int(n) for n, size in zip(given, shape[2:], strict=True)]

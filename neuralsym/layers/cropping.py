@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
+import numpy as np
+
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
@@ -13,7 +15,7 @@ from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.padding import Pairs
 from neuralsym.layers.resize import crop_to_ratio, resized
-from neuralsym.layers.window import axis_pairs
+from neuralsym.layers.window import axis_pairs, axis_sizes
 
 Index = int | slice | EllipsisType | None
 
@@ -78,8 +80,7 @@ def center_crop(x: Symbol, height: int, width: int, *, name: str | None = None) 
 
     Keras CenterCrop; ONNX Slice, or Resize.
     """
-    if height < 1 or width < 1:
-        raise BadAttribute(f"height={height}, width={width}: must be at least 1")
+    axis_sizes((height, width), 2, "height, width")
     require_shape(x, 4)
     sizes = [int(require_shape(x, axis=axis)[axis]) for axis in (2, 3)]
     rests = [size - wanted for size, wanted in zip(sizes, (height, width), strict=True)]
@@ -101,6 +102,8 @@ def slice_(x: Symbol, definition: Sequence[Any], *, name: str | None = None) -> 
     Owl slice; ONNX Slice.
     """
     shape = require_shape(x)
+    if not isinstance(definition, (list, tuple)):
+        raise BadAttribute(f"definition={definition!r}: a list with a range for each axis")
     parts = list(definition)
     if ... in parts:
         place = parts.index(...)
@@ -158,4 +161,11 @@ def get_item(x: Symbol, key: Index | tuple[Index, ...], *, name: str | None = No
 
     Keras x[key] (an operation); torch x[key]; ONNX Slice, Squeeze and Unsqueeze as needed.
     """
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, (list, np.ndarray)):
+            raise BadAttribute(
+                f"key={key!r}: integers, slices, ... and None; ops.gather takes lists"
+            )
+        if hasattr(part, "__index__") and abs(int(part)) > 2**62:
+            raise ShapeMismatch(f"{x.type} has no element {part}")
     return x[key]

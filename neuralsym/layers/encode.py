@@ -17,6 +17,7 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch, did_you_mean
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer
+from neuralsym.layers.window import LARGEST_AXIS
 
 Encoding = Literal["one_hot", "multi_hot", "count"]
 
@@ -86,7 +87,7 @@ def normalization(
     Keras Normalization; ONNX Sub, Div, or Mul, Add for invert.
     """
     shape = require_shape(x)
-    given = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    given = [] if axis is None else np.atleast_1d(axis).tolist()
     if any(not -len(shape) <= a < len(shape) for a in given):
         raise BadAttribute(f"axis={axis!r}: {x.type} has no such axis")
     axes = sorted({a % len(shape) for a in given})
@@ -145,8 +146,8 @@ def category_encoding(
 
     Keras CategoryEncoding; torch one_hot (a function); ONNX Equal, Cast, ReduceMax or ReduceSum.
     """
-    if num_tokens < 1:
-        raise BadAttribute(f"num_tokens={num_tokens}: must be at least 1")
+    if not 1 <= num_tokens <= LARGEST_AXIS:
+        raise BadAttribute(f"num_tokens={num_tokens}: must be at least 1, and not over 2^24")
     check_mode(output_mode, ("multi_hot", "one_hot", "count"))
     if not require_shape(x):
         raise ShapeMismatch(f"takes a batch of integers, came {x.type}")

@@ -125,6 +125,8 @@ class Factory(Generic[A, P, B]):
                 continue
             annotation = _annotation(setting)
             rule = CHECKS.get(annotation.removesuffix(" | None"))
+            if rule is None and annotation.startswith(("Literal['", 'Literal["')):
+                rule = CHECKS["str"]  # which words there are is for the layer to say
             if rule is None or (value is None and annotation.endswith(" | None")):
                 continue
             what, holds = rule
@@ -220,7 +222,15 @@ def _real(value: object) -> bool:
 def _several(value: object) -> bool:
     if isinstance(value, (str, bytes, Symbol)) or not isinstance(value, (Sequence, np.ndarray)):
         return False
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "iu"
     return all(_whole(v) for v in value)
+
+
+def _reals(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1 and value.dtype.kind in "iuf"
+    return isinstance(value, (list, tuple)) and all(_real(v) for v in value)
 
 
 CHECKS: dict[str, tuple[str, Callable[[object], bool]]] = {
@@ -230,6 +240,24 @@ CHECKS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("text", lambda v: isinstance(v, str)),
     "Sizes": ("an integer or a sequence of integers", lambda v: _whole(v) or _several(v)),
     "Sequence[int]": ("a sequence of integers", _several),
+    "int | Sequence[int]": (
+        "an integer or a sequence of integers",
+        lambda v: _whole(v) or _several(v),
+    ),
+    "Sequence[float]": ("a sequence of numbers", _reals),
+    "float | Sequence[float]": (
+        "a number or a sequence of numbers",
+        lambda v: _real(v) or _reals(v),
+    ),
+    "bool | str": ("True, False or text", lambda v: isinstance(v, (bool, np.bool_, str))),
+    "Activation": (
+        "a name, a function of a symbol, or None",
+        lambda v: v is None or isinstance(v, str) or callable(v),
+    ),
+    **dict.fromkeys(
+        ("Interpolation", "Mode", "PaddingMode", "Encoding"),
+        ("text", lambda v: isinstance(v, str)),
+    ),
 }
 """What a setting with a plain annotation must be; checked when the layer is made."""
 

@@ -99,10 +99,11 @@ def prelu(
     Keras PReLU; torch PReLU; ONNX PRelu.
     """
     shape = require_shape(x)
-    for axis in shared_axes or ():
+    axes = [] if shared_axes is None else list(shared_axes)
+    for axis in axes:
         if not -len(shape) <= axis < len(shape):
             raise BadAttribute(f"shared_axes={shared_axes}: {x.type} has no axis {axis}")
-    shared = {a % len(shape) for a in shared_axes or ()}
+    shared = {a % len(shape) for a in axes}
     if 0 in shared:
         raise BadAttribute(f"shared_axes={shared_axes}: the batch axis 0 has no alpha")
     for axis in range(1, len(shape)):

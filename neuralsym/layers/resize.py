@@ -121,8 +121,7 @@ def resizing(
 
     Keras Resizing; torch functional.interpolate; ONNX Resize, with Slice or Pad before it.
     """
-    if height < 1 or width < 1:
-        raise BadAttribute(f"height={height}, width={width}: must be at least 1")
+    axis_sizes((height, width), 2, "height, width")
     if fill_mode != "constant":
         raise BadAttribute(f"fill_mode={fill_mode!r}: only 'constant' is known")
     if crop_to_aspect_ratio and pad_to_aspect_ratio:

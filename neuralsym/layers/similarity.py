@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
@@ -37,7 +39,8 @@ def dot(
     Keras Dot; Owl dot; ONNX MatMul or Mul and ReduceSum, Einsum for more axes, LpNormalization.
     """
     a, b = pair(xs)
-    given = (axes, axes) if isinstance(axes, int) else tuple(axes)
+    given = np.atleast_1d(axes).tolist()
+    given = given * 2 if len(given) == 1 else given
     if len(given) != 2:
         raise BadAttribute(f"axes={axes!r}: an integer or two are needed")
     places = []

@@ -16,7 +16,7 @@ from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.padding import surround
-from neuralsym.layers.window import Sizes, axis_sizes
+from neuralsym.layers.window import LARGEST_AXIS, Sizes, axis_sizes
 
 
 @layer
@@ -56,6 +56,10 @@ def unfold(
             raise ShapeMismatch(
                 f"a window spans {(k - 1) * d + 1} elements of axis {axis + 2} of {x.type}, which "
                 f"has {n + 2 * p} with its padding"
+            )
+        if count * k > LARGEST_AXIS:
+            raise BadAttribute(
+                f"{count} windows of {k} elements along axis {axis + 2} are too many"
             )
         counts.append(count)
         places.append(np.arange(k)[:, None] * d + np.arange(count)[None, :] * s)

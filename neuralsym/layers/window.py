@@ -9,6 +9,10 @@ import numpy as np
 
 from neuralsym.core.types import Size
 from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
+from neuralsym.ops.windows import LARGEST
+
+LARGEST_AXIS = 2**24
+"""What a layer that writes an index for each element of an axis into the file takes at most."""
 
 Sizes: TypeAlias = int | Sequence[int]
 """One size for all spatial axes, or one for each."""
@@ -37,8 +41,8 @@ def axis_sizes(given: Sizes, rank: int, what: str, least: int = 1) -> tuple[int,
         raise BadAttribute(
             f"{what}={given!r}: an integer or {rank} of them are needed, one for each spatial axis"
         )
-    if any(n < least for n in made):
-        raise BadAttribute(f"{what}={given!r}: must be at least {least}")
+    if any(not least <= n <= LARGEST for n in made):
+        raise BadAttribute(f"{what}={given!r}: must be at least {least}, and not over 2^40")
     return made
 
 
@@ -68,6 +72,8 @@ def axis_pairs(given: Any, rank: int, what: str) -> tuple[tuple[int, int], ...]:
         pairs.append((int(pair[0]), int(pair[1])))
     if len(pairs) != rank:
         raise BadAttribute(f"{what}={given!r}: {forms}")
+    if any(n > LARGEST for pair in pairs for n in pair):
+        raise BadAttribute(f"{what}={given!r}: must not be over 2^40")
     if any(n < 0 for pair in pairs for n in pair):
         raise BadAttribute(f"{what}={given!r}: must not be negative; cropping layers cut off")
     return tuple(pairs)
