@@ -22,6 +22,7 @@ from neuralsym.layers.dense import linear
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.fold_axes import Folded, folded
 from neuralsym.layers.initializers import fans
+from neuralsym.layers.noise import check_rates
 from neuralsym.layers.weights import Init, weight
 
 Result: TypeAlias = Symbol | tuple[Symbol, ...]
@@ -47,6 +48,7 @@ def attention(
     value_mask: Symbol | None = None,
     use_causal_mask: bool = False,
     return_attention_scores: bool = False,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Result:
     """softmax(query key^T) value without projections: (query, value[, key]) -> [N, T, size].
@@ -60,6 +62,7 @@ def attention(
     Keras Attention; torch scaled_dot_product_attention (which scales); ONNX Attention, or MatMul,
     Tanh and Softmax for "concat".
     """
+    check_rates(dropout=dropout)
     if score_mode not in ("dot", "concat"):
         raise BadAttribute(f"score_mode={score_mode!r} is neither 'dot' nor 'concat'")
     query, value, key = _sequences(xs)
@@ -87,6 +90,7 @@ def additive_attention(
     value_mask: Symbol | None = None,
     use_causal_mask: bool = False,
     return_attention_scores: bool = False,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Result:
     """softmax(sum(scale * tanh(query + key))) value: (query, value[, key]) -> [N, T, size].
@@ -95,6 +99,7 @@ def additive_attention(
 
     Keras AdditiveAttention; ONNX Add, Tanh, Mul, ReduceSum, Softmax and MatMul.
     """
+    check_rates(dropout=dropout)
     query, value, key = _sequences(xs)
     both = ops.tanh(ops.unsqueeze(query, [2]) + ops.unsqueeze(key, [1]))
     if use_scale:
@@ -128,6 +133,7 @@ def multi_head_attention(
     key_mask: Symbol | None = None,
     use_causal_mask: bool = False,
     return_attention_scores: bool = False,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Result:
     """Attention by several heads of projected queries, keys and values: -> [N, T, features].
@@ -149,6 +155,7 @@ def multi_head_attention(
     Keras MultiHeadAttention; torch MultiheadAttention (its masks say True where not); ONNX MatMul,
     Add and Attention.
     """
+    check_rates(dropout=dropout)
     if num_heads < 1 or key_dim < 1 or (value_dim is not None and value_dim < 1):
         raise BadAttribute(
             f"num_heads={num_heads}, key_dim={key_dim}, value_dim={value_dim}: at least 1 each"
@@ -185,6 +192,7 @@ def grouped_query_attention(
     key_mask: Symbol | None = None,
     use_causal_mask: bool = False,
     return_attention_scores: bool = False,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Result:
     """multi_head_attention in which several heads of queries share one of keys and values.
@@ -195,6 +203,7 @@ def grouped_query_attention(
     Keras GroupQueryAttention; torch scaled_dot_product_attention (enable_gqa); ONNX MatMul, Add
     and Attention.
     """
+    check_rates(dropout=dropout)
     if head_dim < 1 or num_key_value_heads < 1 or num_query_heads % num_key_value_heads:
         raise BadAttribute(
             f"head_dim={head_dim}, num_query_heads={num_query_heads}, num_key_value_heads="

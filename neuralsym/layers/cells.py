@@ -15,6 +15,7 @@ from neuralsym.layers.activation import Activation
 from neuralsym.layers.base import Layer, label, require_shape, settled
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence
+from neuralsym.layers.noise import check_rates
 from neuralsym.layers.weights import Init
 
 Step = Callable[[Sequence[Symbol]], Any]
@@ -33,6 +34,8 @@ def lstm_cell(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     name: str | None = None,
 ) -> tuple[Symbol, ...]:
     """One step of lstm: (x [N, F], h, c [N, units]) -> (h, c); x alone begins from zeros.
@@ -41,6 +44,7 @@ def lstm_cell(
 
     Keras LSTMCell; torch LSTMCell (recurrent_bias=True); ONNX Gemm and the gates.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, recurrent_activation, use_bias, recurrent_bias)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer, unit_forget_bias)
     return _stepped(xs, Recurrence(LSTM, units, *own, *drawn))
@@ -58,6 +62,8 @@ def gru_cell(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     name: str | None = None,
 ) -> Symbol:
     """One step of gru: (x [N, F], h [N, units]) -> h; x alone begins from zeros.
@@ -66,6 +72,7 @@ def gru_cell(
 
     Keras GRUCell; torch GRUCell; ONNX Gemm and the gates.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, recurrent_activation, use_bias, reset_after)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer)
     return _stepped(xs, Recurrence(GRU, units, *own, *drawn, reset_after=reset_after))[0]
@@ -82,6 +89,8 @@ def simple_rnn_cell(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     name: str | None = None,
 ) -> Symbol:
     """One step of simple_rnn: (x [N, F], h [N, units]) -> h; x alone begins from zeros.
@@ -90,6 +99,7 @@ def simple_rnn_cell(
 
     Keras SimpleRNNCell; torch RNNCell (recurrent_bias=True); ONNX Gemm, Add and the activation.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, None, use_bias, recurrent_bias)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer)
     return _stepped(xs, Recurrence(RNN, units, *own, *drawn))[0]

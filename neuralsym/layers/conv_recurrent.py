@@ -17,6 +17,7 @@ from neuralsym.layers.convolution import bias_weight, window
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import OnesBetween
 from neuralsym.layers.initializers import fans, get
+from neuralsym.layers.noise import check_rates
 from neuralsym.layers.weights import Init, weight
 from neuralsym.layers.window import Padding, Sizes, axis_sizes
 from neuralsym.layers.wrappers import at_every_step
@@ -96,6 +97,8 @@ def conv_lstm1d(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     return_sequences: bool = False,
     return_state: bool = False,
     go_backwards: bool = False,
@@ -105,6 +108,7 @@ def conv_lstm1d(
 
     Keras ConvLSTM1D; ONNX Conv and Scan.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     return _conv_lstm(
         xs, 1, filters, kernel_size, strides, padding, dilation_rate,
         (activation, recurrent_activation), use_bias, unit_forget_bias,
@@ -129,6 +133,8 @@ def conv_lstm2d(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     return_sequences: bool = False,
     return_state: bool = False,
     go_backwards: bool = False,
@@ -144,6 +150,7 @@ def conv_lstm2d(
 
     Keras ConvLSTM2D; ONNX Conv and Scan.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     return _conv_lstm(
         xs, 2, filters, kernel_size, strides, padding, dilation_rate,
         (activation, recurrent_activation), use_bias, unit_forget_bias,
@@ -168,6 +175,8 @@ def conv_lstm3d(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     return_sequences: bool = False,
     return_state: bool = False,
     go_backwards: bool = False,
@@ -177,6 +186,7 @@ def conv_lstm3d(
 
     Keras ConvLSTM3D; ONNX Conv and Scan.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     return _conv_lstm(
         xs, 3, filters, kernel_size, strides, padding, dilation_rate,
         (activation, recurrent_activation), use_bias, unit_forget_bias,

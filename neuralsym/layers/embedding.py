@@ -163,6 +163,8 @@ def reversible_embedding(
         shape = (output_dim, input_dim)
         init = embeddings_initializer
         back = weight("reverse_embeddings", shape, init, fans=fans(shape, "embedding"))
+    if x.dtype != back.dtype:
+        x = ops.cast(x, to=back.dtype)
     scores = ops.matmul(x, back)
     if logit_soft_cap is None:
         return scores

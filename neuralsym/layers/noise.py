@@ -14,9 +14,11 @@ from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import plain_layer
 
 
-def _rate(rate: float) -> None:
-    if not 0 <= rate < 1:
-        raise BadAttribute(f"rate={rate}: must be at least 0 and below 1")
+def check_rates(**rates: float) -> None:
+    """BadAttribute unless each is a rate of dropout, 0 or more and below 1; it has no effect."""
+    for name, rate in rates.items():
+        if not 0 <= rate < 1:
+            raise BadAttribute(f"{name}={rate}: must be at least 0 and below 1")
 
 
 @plain_layer
@@ -42,7 +44,7 @@ def dropout(
 
     Keras Dropout; torch Dropout; Owl dropout; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     return x
 
 
@@ -54,7 +56,7 @@ def spatial_dropout(x: Symbol, rate: float = 0.5, *, name: str | None = None) ->
 
     Keras SpatialDropout1D to 3D; torch Dropout1d to 3d; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     return x
 
 
@@ -66,7 +68,7 @@ def spatial_dropout1d(x: Symbol, rate: float = 0.5, *, name: str | None = None) 
 
     Keras SpatialDropout1D; torch Dropout1d; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     require_shape(x, 3)
     return x
 
@@ -79,7 +81,7 @@ def spatial_dropout2d(x: Symbol, rate: float = 0.5, *, name: str | None = None) 
 
     Keras SpatialDropout2D; torch Dropout2d; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     require_shape(x, 4)
     return x
 
@@ -92,7 +94,7 @@ def spatial_dropout3d(x: Symbol, rate: float = 0.5, *, name: str | None = None) 
 
     Keras SpatialDropout3D; torch Dropout3d; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     require_shape(x, 5)
     return x
 
@@ -111,7 +113,7 @@ def alpha_dropout(
 
     Keras AlphaDropout; torch AlphaDropout; Owl alpha_dropout; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     return x
 
 
@@ -123,7 +125,7 @@ def feature_alpha_dropout(x: Symbol, rate: float = 0.5, *, name: str | None = No
 
     torch FeatureAlphaDropout; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     return x
 
 
@@ -135,7 +137,7 @@ def gaussian_dropout(x: Symbol, rate: float = 0.5, *, name: str | None = None) -
 
     Keras GaussianDropout; Owl gaussian_dropout; ONNX nothing.
     """
-    _rate(rate)
+    check_rates(rate=rate)
     return x
 
 

@@ -12,6 +12,7 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.layers.activation import Activation
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence
+from neuralsym.layers.noise import check_rates
 from neuralsym.layers.unrolling import Unfolding, unfold
 from neuralsym.layers.weights import Init
 
@@ -34,6 +35,8 @@ def lstm(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     num_layers: int = 1,
     bidirectional: bool = False,
     merge_mode: MergeMode = "concat",
@@ -66,9 +69,11 @@ def lstm(
     recurrent_bias, as torch has it; `_1`, `_2` ... behind the names tell the layers of a stack
     apart. `from_keras` and `from_torch` in neuralsym.layers.recurrent_weights bring their arrays
     into this form. unit_forget_bias: the forget gate's bias begins with ones (torch: it does not).
+    dropout, recurrent_dropout: rates, which only matter in training.
 
     Keras LSTM, Bidirectional; torch LSTM (batch_first, recurrent_bias=True); Owl lstm; ONNX LSTM.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, recurrent_activation, use_bias, recurrent_bias)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer, unit_forget_bias)
     return unfold(
@@ -101,6 +106,8 @@ def gru(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     num_layers: int = 1,
     bidirectional: bool = False,
     merge_mode: MergeMode = "concat",
@@ -124,6 +131,7 @@ def gru(
 
     Keras GRU, Bidirectional; torch GRU (batch_first); Owl gru; ONNX GRU.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, recurrent_activation, use_bias, reset_after)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer)
     return unfold(
@@ -155,6 +163,8 @@ def simple_rnn(
     kernel_initializer: Init = "glorot_uniform",
     recurrent_initializer: Init = "orthogonal",
     bias_initializer: Init = "zeros",
+    dropout: float = 0.0,
+    recurrent_dropout: float = 0.0,
     num_layers: int = 1,
     bidirectional: bool = False,
     merge_mode: MergeMode = "concat",
@@ -174,6 +184,7 @@ def simple_rnn(
     Keras SimpleRNN, Bidirectional; torch RNN (batch_first, recurrent_bias=True); Owl recurrent;
     ONNX RNN.
     """
+    check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, None, use_bias, recurrent_bias)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer)
     return unfold(

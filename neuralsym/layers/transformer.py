@@ -11,6 +11,7 @@ from neuralsym.layers.attention import multi_head_attention
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.dense import linear
 from neuralsym.layers.factory import layer
+from neuralsym.layers.noise import check_rates
 from neuralsym.layers.normalise import layer_norm
 
 
@@ -85,6 +86,7 @@ def transformer_encoder_layer(
     attention_mask: Symbol | None = None,
     mask: Symbol | None = None,
     use_causal_mask: bool = False,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Symbol:
     """Self-attention, then a two-layer map, each with a skip and a norm: [N, T, F] -> same.
@@ -95,6 +97,7 @@ def transformer_encoder_layer(
 
     torch TransformerEncoderLayer (batch_first); ONNX Attention, MatMul and LayerNormalization.
     """
+    check_rates(dropout=dropout)
     block = _Block(x, num_heads, intermediate_dim, activation, norm_first, epsilon, use_bias)
 
     def attend(y: Symbol) -> Symbol:
@@ -120,6 +123,7 @@ def transformer_decoder_layer(
     memory_attention_mask: Symbol | None = None,
     memory_mask: Symbol | None = None,
     use_causal_mask: bool = True,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Symbol:
     """Self-attention, attention to a memory, then a two-layer map: (x, memory) -> as x.
@@ -130,6 +134,7 @@ def transformer_decoder_layer(
 
     torch TransformerDecoderLayer (batch_first); ONNX Attention, MatMul and LayerNormalization.
     """
+    check_rates(dropout=dropout)
     if len(xs) != 2:
         raise BadAttribute(f"takes (x, memory), {len(xs)} symbols came")
     x, memory = xs
@@ -163,6 +168,7 @@ def transformer(
     mask: Symbol | None = None,
     target_mask: Symbol | None = None,
     use_causal_mask: bool = True,
+    dropout: float = 0.0,
     name: str | None = None,
 ) -> Symbol:
     """Encoder and decoder of the paper: (source [N, S, F], target [N, T, F]) -> as target.
@@ -172,6 +178,7 @@ def transformer(
 
     torch Transformer (batch_first); ONNX Attention, MatMul and LayerNormalization.
     """
+    check_rates(dropout=dropout)
     if len(xs) != 2:
         raise BadAttribute(f"takes (source, target), {len(xs)} symbols came")
     if num_encoder_layers < 0 or num_decoder_layers < 0:

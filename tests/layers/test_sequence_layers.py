@@ -447,6 +447,8 @@ X = nn.input(("N", 5, 3), name="x")
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: X | nn.lstm(0), BadAttribute, "units=0"),
     (lambda: X | nn.lstm(4, num_layers=0), BadAttribute, "num_layers=0"),
+    (lambda: X | nn.gru(4, recurrent_dropout=1.0), BadAttribute, "recurrent_dropout=1.0"),
+    (lambda: X | nn.multi_head_attention(2, 4, dropout=-0.5), BadAttribute, "dropout=-0.5"),
     (lambda: X | nn.lstm(4, merge_mode="cat"), BadAttribute, "merge_mode='cat'"),
     (lambda: X | nn.gru(4, bidirectional=True, go_backwards=True), BadAttribute, "both ways"),
     (lambda: nn.input(("N", 3)) | nn.lstm(4), ShapeMismatch, "rank 3"),
