@@ -114,9 +114,10 @@ def number(value: float) -> str:
     return f"{times}10^{{{int(power)}}}"
 
 
-def is_negative(symbol: Symbol | None, writer: Writer) -> bool:
-    value = writer.number_of(symbol)
-    return value is not None and value.size == 1 and bool(value.reshape(-1)[0] < 0)
+def _after(writer: Writer, symbol: Symbol | None, least: Binds) -> str:
+    """An operand behind a sign: one that begins with a minus stands in parentheses."""
+    text = writer.operand(symbol, least)
+    return rf"\left({text}\right)" if text.startswith("-") else text
 
 
 # -- families of forms ---------------------------------------------------------------------------
@@ -126,10 +127,7 @@ def _infix(sign: str, binds: Binds, *, right_tighter: bool = False) -> Form:
     def form(writer: Writer, node: Node) -> Text:
         first, *others = node.inputs
         least = Binds(binds + 1) if right_tighter else binds
-        parts = [writer.operand(first, binds)]
-        for other in others:
-            tight = Binds.ATOM if is_negative(other, writer) else least
-            parts.append(writer.operand(other, tight))
+        parts = [writer.operand(first, binds), *(_after(writer, o, least) for o in others)]
         return Text(f" {sign} ".join(parts), binds)
 
     return form
@@ -160,7 +158,7 @@ def _between(left: str, right: str) -> Form:
 
 def _prefix(sign: str, binds: Binds) -> Form:
     def form(writer: Writer, node: Node) -> Text:
-        return Text(f"{sign}{writer.operand(node.inputs[0], binds)}", binds)
+        return Text(f"{sign}{_after(writer, node.inputs[0], binds)}", binds)
 
     return form
 
@@ -208,8 +206,8 @@ def _clip(writer: Writer, node: Node) -> Text:
 # -- matrices ------------------------------------------------------------------------------------
 def _matmul(writer: Writer, node: Node) -> Text:
     a, b = node.inputs
-    right = Binds.POWER if is_negative(b, writer) else Binds.SIGN
-    return Text(rf"{writer.operand(a, Binds.PRODUCT)} \, {writer.operand(b, right)}", Binds.PRODUCT)
+    left, right = writer.operand(a, Binds.PRODUCT), _after(writer, b, Binds.SIGN)
+    return Text(rf"{left} \, {right}", Binds.PRODUCT)
 
 
 def _gemm(writer: Writer, node: Node) -> Text:
