@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from zoo_networks import agree, need_room, size_of
 
 from neuralsym import zoo
+from neuralsym.zoo.preprocess import DEVIATION, MEAN
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 torchvision = pytest.importorskip("torchvision", reason="torchvision is not installed")
@@ -58,6 +59,13 @@ TIMM = {
 }
 # For smaller inputs timm makes the windows smaller.
 TIMM_SIZES = {"swin_t": (224, 224), "swin_v2_t": (256, 256)}
+
+# What timm has of Keras's networks, and the mean and deviation of what it takes.
+PORTS = {
+    "efficientnet_b0_keras": ("tf_efficientnet_b0", MEAN, DEVIATION),
+    "efficientnet_v2_b0": ("tf_efficientnetv2_b0", MEAN, DEVIATION),
+    "mobilenet_v3_small_keras": ("tf_mobilenetv3_small_100", np.full(3, 0.5), np.full(3, 0.5)),
+}
 
 # Loaded from files of torch and of safetensors too.
 AS_FILES = (
@@ -165,6 +173,25 @@ def test_outputs_are_those_of_timm(name: str) -> None:
     with torch.no_grad():
         expected = model(torch.from_numpy(x)).numpy()
     agree(network(x), expected)
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_outputs_are_those_of_timms_ports(name: str) -> None:
+    """Keras's network scales pixels itself, timm's takes them scaled."""
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    size = input_size(name)
+    other, mean, deviation = PORTS[name]
+    torch.manual_seed(0)
+    model = drawn(timm.create_model(other, num_classes=CLASSES), size)
+    network = zoo.create(name, size=size, classes=CLASSES)
+    network.load_weights(arrays(model), scheme="timm")
+    pixels = 128 + 64 * pictures(size)
+    scaled = (pixels / np.float32(255) - np.reshape(mean, (3, 1, 1))) / np.reshape(
+        deviation, (3, 1, 1)
+    )
+    with torch.no_grad():
+        expected = model(torch.from_numpy(scaled.astype(np.float32))).numpy()
+    agree(network(pixels), expected)
 
 
 @pytest.mark.parametrize("name", AS_FILES)
