@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -17,15 +17,13 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.attention_masks import Masks, largest_negative
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import Result, require_shape
 from neuralsym.layers.dense import linear
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.fold_axes import Folded, folded
 from neuralsym.layers.initializers import fans
 from neuralsym.layers.noise import check_rates
 from neuralsym.layers.weights import Init, weight
-
-Result: TypeAlias = Symbol | tuple[Symbol, ...]
 
 
 def three(xs: Symbol | Sequence[Symbol]) -> tuple[Symbol, Symbol, Symbol]:

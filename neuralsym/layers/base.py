@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar, overload
+from typing import (
+    Any,
+    Generic,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 from neuralsym.core.scope import CURRENT, Scope
 from neuralsym.core.symbol import Symbol
@@ -19,6 +29,10 @@ P = ParamSpec("P")
 A = TypeVar("A", contravariant=True)
 B = TypeVar("B", covariant=True)
 C = TypeVar("C")
+
+Result: TypeAlias = Any
+"""What a layer gives where its settings decide: a symbol, or a tuple of several. A union of the two
+would have type checkers refuse every pipe that goes on from it."""
 
 
 class State:

@@ -12,7 +12,7 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.activation import Activation
-from neuralsym.layers.base import Layer, label, require_shape, settled
+from neuralsym.layers.base import Layer, Result, label, require_shape, settled
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence
 from neuralsym.layers.noise import check_rates
@@ -142,7 +142,7 @@ def rnn(
     go_backwards: bool = False,
     initial_state: Symbol | Sequence[Symbol] | None = None,
     name: str | None = None,
-) -> Symbol | tuple[Symbol, ...]:
+) -> Result:
     """Any cell over a sequence [N, T, ...]: the last output, or all [N, T, ...], stacked.
 
     cell: a layer or function that takes (x of one step, *states) and gives the new states, the

@@ -12,7 +12,7 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute
 from neuralsym.layers.activation import Activation, activate
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import Result, require_shape
 from neuralsym.layers.convolution import bias_weight, window
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import OnesBetween
@@ -36,7 +36,7 @@ def _conv_lstm(
     unit_forget_bias: bool,
     initializers: tuple[Init, Init, Init],
     shown: tuple[bool, bool, bool],
-) -> Symbol | tuple[Symbol, ...]:
+) -> Result:
     x, *states = [xs] if isinstance(xs, Symbol) else list(xs)
     channels = int(require_shape(x, rank=rank + 3, axis=2)[2])
     if filters < 1:
@@ -103,7 +103,7 @@ def conv_lstm1d(
     return_state: bool = False,
     go_backwards: bool = False,
     name: str | None = None,
-) -> Symbol | tuple[Symbol, ...]:
+) -> Result:
     """lstm with convolutions over one axis: [N, T, C, W] -> [N, filters, W']; see conv_lstm2d.
 
     Keras ConvLSTM1D; ONNX Conv and Scan.
@@ -139,7 +139,7 @@ def conv_lstm2d(
     return_state: bool = False,
     go_backwards: bool = False,
     name: str | None = None,
-) -> Symbol | tuple[Symbol, ...]:
+) -> Result:
     """lstm with convolutions over images: [N, T, C, H, W] -> [N, filters, H', W'].
 
     The input is convolved as by conv2d (padding "same" unless given; Keras: "valid"), the state
@@ -181,7 +181,7 @@ def conv_lstm3d(
     return_state: bool = False,
     go_backwards: bool = False,
     name: str | None = None,
-) -> Symbol | tuple[Symbol, ...]:
+) -> Result:
     """lstm with convolutions over volumes, [N, T, C, D, H, W] -> [N, filters, ...]: as conv_lstm2d.
 
     Keras ConvLSTM3D; ONNX Conv and Scan.

@@ -13,7 +13,7 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import Result, require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.initializers import Fans, Initializer, fans, get
 from neuralsym.layers.streams import Stream
@@ -60,7 +60,7 @@ def embedding(
     padding_idx: int | None = None,
     embeddings_initializer: Init = "random_uniform",
     name: str | None = None,
-) -> Symbol | tuple[Symbol, Symbol]:
+) -> Result:
     """A vector of a table for each index: integers [...] -> float [..., output_dim].
 
     mask_zero: index 0 is padding; gives (vectors, mask), a pair that a recurrent layer takes.

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers.activation import Activation
+from neuralsym.layers.base import Result
 from neuralsym.layers.factory import layer
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence
 from neuralsym.layers.noise import check_rates
@@ -18,8 +19,6 @@ from neuralsym.layers.weights import Init
 
 MergeMode: TypeAlias = Literal["concat", "sum", "ave", "mul"] | None
 """How the two directions of a bidirectional layer are joined; None gives both."""
-Flow: TypeAlias = Symbol | Sequence[Symbol]
-Result: TypeAlias = Symbol | tuple[Symbol, ...]
 
 
 @layer

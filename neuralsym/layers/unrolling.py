@@ -12,7 +12,7 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch, did_you_mean
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import Result, require_shape
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence, Weights
 from neuralsym.layers.masks import Packed, checked_mask
 
@@ -65,7 +65,7 @@ def unfold(
     mask: Symbol | None,
     lengths: Symbol | None,
     initial_state: Symbol | Sequence[Symbol] | None,
-) -> Symbol | tuple[Symbol, ...]:
+) -> Result:
     """What a recurrent layer gives for x [N, T, F], or for (x, mask), (x, h, c) and the like."""
     x, mask, lengths, states = _sorted(given, mask, lengths, initial_state)
     require_shape(x, rank=3, axis=2)
