@@ -46,7 +46,7 @@ TIMM = {
     "mobilenet_v2": "mobilenetv2_100",
     "mobilenet_v3_large": "mobilenetv3_large_100",
     "mobilenet_v3_small": "mobilenetv3_small_100",
-    "regnet_x_400mf": "regnetx_004",
+    "regnet_x_400mf": "regnetx_004_tv",
     "regnet_y_400mf": "regnety_004",
     "resnet18": "resnet18",
     "resnext50_32x4d": "resnext50_32x4d",
