@@ -249,6 +249,7 @@ CHECKS: dict[str, tuple[str, Callable[[object], bool]]] = {
         "a number or a sequence of numbers",
         lambda v: _real(v) or _reals(v),
     ),
+    "Symbol": ("a Symbol", lambda v: isinstance(v, Symbol)),
     "bool | str": ("True, False or text", lambda v: isinstance(v, (bool, np.bool_, str))),
     "Activation": (
         "a name, a function of a symbol, or None",
