@@ -42,6 +42,7 @@ TIMM = {
     "efficientnet_b0": "efficientnet_b0",
     "efficientnet_v2_s": "efficientnetv2_s",
     "inception_v3": "inception_v3",
+    "mnasnet0_5": "mnasnet_050",
     "mnasnet1_0": "mnasnet_100",
     "mobilenet_v2": "mobilenetv2_100",
     "mobilenet_v3_large": "mobilenetv3_large_100",

@@ -1,7 +1,4 @@
-"""MNASNet: torchvision numbers the modules of a sequence; timm names those of a block.
-
-timm scales the stem too only from 1.0 on, so that other widths are other networks there.
-"""
+"""MNASNet: torchvision numbers the modules of a sequence; timm names those of a block."""
 
 from neuralsym.weights.names import Scheme, paths
 
@@ -46,5 +43,5 @@ TIMM = paths(
 )
 SCHEMES = (
     Scheme("torchvision", "mnasnet*", TORCHVISION),
-    Scheme("timm", "mnasnet1_0", TIMM),
+    Scheme("timm", "mnasnet*", TIMM),
 )
