@@ -18,7 +18,13 @@ from dataclasses import dataclass
 
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.templates.matmul_form import MatmulText, MatmulWord
-from neuralsym.cpu.templates.matmul_tile import FIRST, LAST, TILE_PARAMETERS, emit_matmul_tile
+from neuralsym.cpu.templates.matmul_tile import (
+    FIRST,
+    LAST,
+    SHARERS,
+    TILE_PARAMETERS,
+    emit_matmul_tile,
+)
 from neuralsym.cpu.templates.reorder import transpose
 from neuralsym.cpu.templates.tiles import dispatch
 
@@ -164,12 +170,16 @@ class _Walker:
     ) -> None:
         """Walk the rows of a block in tiles of the heights that suit what is left."""
         f, text, word = self.f, self.text, self.word
+        size = f.mul(count, text.vectors * text.vector_bytes)
+        beyond, share = f.at(b, size), f.sdiv(size, SHARERS)
         with f.loop(rows) as tile:
             row = tile.index
             left = f.minimum(f.sub(rows, row), self.most)
             slot = f.load("i64", f.value(f"getelementptr i64, ptr @next, i64 {left}"), 8)
             tile.step = f.load("i64", f.value(f"getelementptr i64, ptr @height, i64 {slot}"), 8)
             by_rows = text.a == "rows"
+            tallest = max(text.heights)
+            turn = f.srem(f.sdiv(f.add(row, tallest - 1), tallest), SHARERS)
             values = (
                 "%desc",
                 f.at(a, f.mul(row, word[MatmulWord.A_STRIDE] if by_rows else text.bytes)),
@@ -180,6 +190,7 @@ class _Walker:
                 count,
                 columns,
                 part,
+                f.at(beyond, f.mul(turn, share)),
             )
             pairs = zip(TILE_PARAMETERS, values, strict=True)
             arguments = ", ".join(f"{kind} {value}" for (_, kind), value in pairs)

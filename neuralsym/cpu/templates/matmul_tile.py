@@ -17,11 +17,14 @@ TILE_PARAMETERS = (
     ("count", "i64"),
     ("columns", "i64"),
     ("part", "i64"),
+    ("ahead", "ptr"),
 )
 FIRST, LAST = 1, 2  # bits of `part`: whether these k are the first, the last
 UNROLL = 4
 LATENCY = 8  # sums that must be under way at once to keep two FMA units of four cycles busy
-AHEAD = 2048  # one row is as fast as B is read: so far before its use each line is asked for
+AHEAD = 2048  # few rows are as fast as B is read: so far before its use each line is asked for
+FEW = 8  # rows; tiles of more ask for a part of the next chunk of B, which so many fetch together
+SHARERS = 4
 SHARED_BASE = 3  # rows of A that are reached from one pointer: p, p + stride, p + 2 * stride
 
 
@@ -92,7 +95,7 @@ class _Tile:
             jump = f.mul(stride, SHARED_BASE)
             for _ in range(SHARED_BASE, self.height, SHARED_BASE):
                 bases.append(f.at(bases[-1], jump))
-        start = [("ptr", p) for p in ["%b", *bases]]
+        start = [("ptr", p) for p in ["%b", "%ahead", *bases]]
         zeros = [(text.kind, "zeroinitializer")] * total
         whole = f.value(f"and i64 %count, {-UNROLL}")
         with f.loop(whole, *start, *zeros, step=UNROLL) as many:
@@ -117,18 +120,22 @@ class _Tile:
         # replace base + stride by a pointer for every row, of which there would be too many.
         stride = f.word(MatmulWord.A_STRIDE)
         bases_count = 1 if text.a == "columns" else -(-self.height // SHARED_BASE)
-        b, bases = values[0], list(values[1 : 1 + bases_count])
-        sums = list(values[1 + bases_count :])
+        b, ahead, *rest = values
+        bases, sums = rest[:bases_count], rest[bases_count:]
+        size = steps * text.vectors * text.vector_bytes
+        fetched = max(size // SHARERS, 1) if text.b == "packed" and steps > 1 else 0
+        for line in range(0, fetched if self.height > FEW else 0, 64):
+            f.prefetch(f.at(ahead, line), 2)
         for u in range(steps):
             first = (u % self.streams) * self.sums
             loaded = [
                 f.load(text.kind, f.at(b, (u * text.vectors + j) * text.vector_bytes), text.bytes)
                 for j in range(text.vectors)
             ]
-            if self.height == 1:
+            if self.height == 1 or (self.height <= FEW and text.b == "packed"):
                 for j in range(text.vectors):
-                    ahead = (u * text.vectors + j) * text.vector_bytes + AHEAD
-                    f.prefetch(f.at(b, ahead))
+                    offset = (u * text.vectors + j) * text.vector_bytes + AHEAD
+                    f.prefetch(f.at(b, offset))
             for row in range(self.height):
                 at = self._element(f, bases, row, u, stride)
                 value = f.splat(f.load(text.element, at, text.bytes), text.element, text.width)
@@ -139,7 +146,7 @@ class _Tile:
                 bases = [f.at(bases[0], stride)]
         if text.a == "rows":
             bases = [f.at(p, steps * text.bytes) for p in bases]
-        return [f.at(b, steps * text.vectors * text.vector_bytes), *bases, *sums]
+        return [f.at(b, size), f.at(ahead, fetched), *bases, *sums]
 
     def _element(self, f: Function, bases: list[str], row: int, u: int, stride: str) -> str:
         """The address of A at a row of the tile and the u-th k from here."""
