@@ -41,6 +41,7 @@ TIMM = {
     "densenet121": "densenet121",
     "efficientnet_b0": "efficientnet_b0",
     "efficientnet_v2_s": "efficientnetv2_s",
+    "inception_resnet_v2": "inception_resnet_v2",
     "inception_v3": "inception_v3",
     "mnasnet0_5": "mnasnet_050",
     "mnasnet1_0": "mnasnet_100",
