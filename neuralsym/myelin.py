@@ -59,12 +59,10 @@ __all__ = [
 
 
 class Library(kernels.Library):
-    """Kernels, transformers and typers: neuralsym's own, and before them what is registered."""
+    """Kernels, transformers and typers: what is registered here comes before neuralsym's own."""
 
     def __init__(self) -> None:
-        from neuralsym.cpu.kernels import standard_library
-
-        super().__init__(standard_library())
+        super().__init__(kernels.installed_library())
 
 
 class Network:

@@ -163,11 +163,11 @@ def _used(function: types.FunctionType) -> dict[str, object]:
 
 
 # -- compiling -------------------------------------------------------------------------------
-def _settings(fast: bool) -> dict[str, Any]:
+def _settings(fast: bool, checked: bool) -> dict[str, Any]:
     return {
         "nogil": True,
         "error_model": "numpy",
-        "boundscheck": False,
+        "boundscheck": checked,
         # Reordering and contraction only: NaN and infinity always count.
         "fastmath": {"contract", "reassoc", "arcp", "nsz"} if fast else False,
         # Without numba's run time, allocating is an error of compilation.
@@ -226,6 +226,7 @@ def array_ir(
     operands: Sequence[Operand],
     attributes: Sequence[Scalar],
     fast: bool = False,
+    checked: bool = False,
 ) -> str:
     """LLVM IR of `function` and of the kernel `symbol` that calls it; see `emit.array_kernel`.
 
@@ -258,7 +259,7 @@ def array_ir(
             f"kernel {name}: its function takes {expected} parameters, but {len(operands)} "
             f"operands and {len(attributes)} attributes are declared"
         )
-    settings = _settings(fast)
+    settings = _settings(fast, checked)
     try:
         compiled = njit(signature, **settings)(_with_compiled_helpers(plain, settings, {}))
     except NumbaError as error:

@@ -20,6 +20,7 @@ from neuralsym.cpu.library import Library
 from neuralsym.cpu.lower import Lowering, has_kernel, lower
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.options import Options
+from neuralsym.cpu.pinned import pinning, unpin
 from neuralsym.cpu.runtime import Cell
 from neuralsym.cpu.store import Store
 
@@ -75,6 +76,8 @@ def compile_graph(
 def run_passes(graph: Graph, lowering: Lowering, trace: Trace | None = None) -> Graph:
     """Parts that wait for ranks, expansions of nodes without kernels, and the standard passes.
 
+    Operators for which the library has kernels beside neuralsym's own are not fused.
+
     `trace`, where given, is told what each rule and pass did. With Options.debug the graph is
     verified after each of the standard passes.
     """
@@ -85,8 +88,13 @@ def run_passes(graph: Graph, lowering: Lowering, trace: Trace | None = None) -> 
     graph = with_typers(graph, lowering.library.find_typer)
     graph = decompose(graph, lambda node: not has_kernel(node, lowering))
     transformers = list(lowering.library.transformers())
+    own = lowering.library.own_operators()
+    if own:
+        transformers.append((pinning(own), ""))  # after those of the user's, which see them
     debug = lowering.options.debug
     graph = optimise(graph, LEVEL, trace, transformers=transformers, check=debug)
+    if own:
+        graph = unpin(graph)
     return defer(graph)  # a known branch that was inlined may wait for ranks too
 
 

@@ -66,13 +66,14 @@ class Code:
     operands: tuple[Operand, ...] = ()
     attributes: tuple[Scalar, ...] = ()
     fast: bool = False
+    checked: bool = False
 
     @cached_property
     def digest(self) -> str:
         """A digest of everything that the object depends on except the machine and the tools."""
         source = self.text if self.function is None else fingerprint(self.function)
         parts = (
-            *(self.symbol, source, str(self.optimize), str(self.fast)),
+            *(self.symbol, source, str(self.optimize), str(self.fast), str(self.checked)),
             *map(str, self.operands),
             *self.attributes,
         )
@@ -89,7 +90,13 @@ class Code:
         if self.function is None:
             return self.text
         return array_ir(
-            self.name, self.symbol, self.function, self.operands, self.attributes, self.fast
+            self.name,
+            self.symbol,
+            self.function,
+            self.operands,
+            self.attributes,
+            self.fast,
+            self.checked,
         )
 
 
@@ -99,6 +106,7 @@ def array_kernel(
     attributes: Sequence[Scalar] = (),
     name: str | None = None,
     fast: bool = False,
+    checked: bool = False,
 ) -> Code:
     """A kernel made of a plain Python function over arrays, compiled by numba.
 
@@ -113,6 +121,7 @@ def array_kernel(
         each, whose upper bits are zero, for negative ones too.
     attributes: "int64", "float64" or "bool" each.
     fast: allow reordered and contracted sums (never ignoring NaN or infinity).
+    checked: an index outside an array raises; numba looks at `x[i]`, not at `x.flat[i]`.
 
     Its row of descriptor words, in this order and without gaps:
 
@@ -125,11 +134,12 @@ def array_kernel(
     title = name or function.__name__
     return Code(
         title,
-        f"kernel_{title}".replace("<", "_").replace(">", "_").replace(".", "_"),
+        "kernel_" + re.sub(r"\W", "_", title, flags=re.ASCII),
         function=function,
         operands=tuple(check_operand(title, operand) for operand in operands),
         attributes=tuple(attributes),
         fast=fast,
+        checked=checked,
     )
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from neuralsym.core.custom import Typer
 from neuralsym.core.graph import Graph
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.program import Row, Sizes, Step
-from neuralsym.errors import BadAttribute
+from neuralsym.errors import BadAttribute, warn
 
 if TYPE_CHECKING:
     from neuralsym.cpu.machine import Target
 
 KernelClass = TypeVar("KernelClass", bound="type[Kernel]")
 Transformer = Callable[[Graph], Graph]
+ENTRY_POINTS = "neuralsym.library"
+"""The group of entry points by which installed packages register."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +132,13 @@ class Library:
 
     @staticmethod
     def default() -> Library:
-        """A new library on top of neuralsym's own kernels: what users register into."""
-        from neuralsym.cpu.kernels import standard_library
+        """A new library to register into, on top of neuralsym's own and of installed packages'.
 
-        return Library(standard_library())
+        A package adds to it by an entry point of the group "neuralsym.library": a function that
+        takes a Library and registers there. It is called once in a process; one that fails is left
+        out with a warning.
+        """
+        return Library(installed_library())
 
     def kernel(self, op: str, *, name: str | None = None, domain: str = "") -> Callable[[Any], Any]:
         """Register a Kernel class, or a plain function over arrays, for an operator."""
@@ -161,6 +167,12 @@ class Library:
         """The inference of a custom operator: `infer(call)` gives the types of its outputs."""
         self._typers[domain, op] = infer
 
+    def own_operators(self) -> frozenset[tuple[str, str]]:
+        """The operators, by (domain, name), that have kernels beside neuralsym's own."""
+        if self.parent is None:
+            return frozenset()
+        return frozenset(self._kernels) | self.parent.own_operators()
+
     def kernels(self, op: str, domain: str = "") -> Iterator[type[Kernel]]:
         """The kernels of an operator, last registered first."""
         yield from reversed(self._kernels.get((domain, op), []))
@@ -177,3 +189,24 @@ class Library:
         if found is None and self.parent is not None:
             return self.parent.find_typer(op, domain)
         return found
+
+
+@cache
+def installed_library() -> Library:
+    """neuralsym's own kernels, and what installed packages add to them."""
+    from importlib.metadata import entry_points
+
+    from neuralsym.cpu.kernels import standard_library
+
+    found = list(entry_points(group=ENTRY_POINTS))
+    library = standard_library()
+    if not found:
+        return library
+    library = Library(library)
+    for entry in found:
+        try:
+            entry.load()(library)
+        except Exception as error:  # whatever an installed package does must not stop others
+            what = f"entry point {entry.name!r} ({entry.value}) of {ENTRY_POINTS}"
+            warn(f"the {what} failed: {error!r}")
+    return library

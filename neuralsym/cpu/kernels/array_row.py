@@ -43,6 +43,7 @@ def array_row(
     name: str = "",
     serial: bool = False,
     fast: bool = False,
+    checked: bool = False,
 ) -> Row:
     """The row that calls `function(*arrays, *attributes, worker, workers)` on row-major memory.
 
@@ -50,13 +51,13 @@ def array_row(
         memory, which may be seen as any type. Compiled once for each set of types and ranks
         (`emit.array_kernel`), so functions should take few ranks: [outer, axis, inner].
     serial: one worker runs it, and the function does not take the last two.
-    fast: as of `emit.array_kernel`.
+    fast, checked: as of `emit.array_kernel`.
     ShapeMismatch for an input of the step that has not as many bytes as its loop will read.
     """
     for side in sides:
         _check_size(step, sizes, side)
     kinds = tuple((side.kind, len(side.shape), side.direction) for side in sides)
-    code = _code(function, kinds, tuple(map(kind_of, attributes)), name, fast)
+    code = _code(function, kinds, tuple(map(kind_of, attributes)), name, fast, checked)
     words: list[Word] = []
     for side in sides:
         words.append(Operand(side.place) if isinstance(side.place, Buffer) else side.place)
@@ -111,8 +112,9 @@ def _code(
     attributes: tuple[Scalar, ...],
     name: str,
     fast: bool = False,
+    checked: bool = False,
 ) -> Code:
-    return array_kernel(function, operands, attributes, name or None, fast)
+    return array_kernel(function, operands, attributes, name or None, fast, checked)
 
 
 @lru_cache(maxsize=1024)

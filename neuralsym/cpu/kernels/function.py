@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from neuralsym.cpu.arrays import VIEWS
+from neuralsym.cpu.arrays import RAISED, VIEWS
 from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.library import Kernel
 from neuralsym.cpu.program import Buffer, Row, Sizes, Step
@@ -29,6 +29,9 @@ class FunctionKernel(Kernel):
     """A kernel that one Python function states; made by `kernel_of_function`."""
 
     function: ClassVar[Callable[..., Any]]
+    failures: ClassVar[Mapping[int, str]] = {
+        RAISED: "the function raised an exception, such as an index out of range"
+    }
     places: ClassVar[int]
     attributes: ClassVar[tuple[str, ...]]
     shares: ClassVar[bool]
@@ -61,7 +64,14 @@ class FunctionKernel(Kernel):
         values = [step.attr(name) for name in self.attributes]
         function = type(self).function
         serial = not self.shares
-        return [array_row(step, sizes, function, sides, values, name=self.name, serial=serial)]
+        return [
+            array_row(
+                *(step, sizes, function, sides, values),
+                name=self.name,
+                serial=serial,
+                checked=True,
+            )
+        ]
 
 
 def kernel_of_function(function: Callable[..., Any]) -> type[FunctionKernel]:
