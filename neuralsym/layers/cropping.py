@@ -161,7 +161,8 @@ def get_item(x: Symbol, key: Index | tuple[Index, ...], *, name: str | None = No
 
     Keras x[key] (an operation); torch x[key]; ONNX Slice, Squeeze and Unsqueeze as needed.
     """
-    for part in key if isinstance(key, tuple) else (key,):
+    parts: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+    for part in parts:
         if isinstance(part, (list, np.ndarray)):
             raise BadAttribute(
                 f"key={key!r}: integers, slices, ... and None; ops.gather takes lists"
