@@ -33,13 +33,16 @@ CLASSES = 11
 
 
 def calibrated(model: Any, x: Any) -> Any:
-    """The model with batch norms that measured `x` and drawn scales: its answer hangs on x."""
+    """The model with batch norms that measured `x` and drawn scales: its answer hangs on x.
+
+    Most of what a ReLU is given is positive, or a rounding would grow from layer to layer.
+    """
     random = torch.Generator().manual_seed(0)
     norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
     with torch.no_grad():
         for norm in norms:
             norm.weight.uniform_(0.5, 1.5, generator=random)
-            norm.bias.normal_(0, 0.3, generator=random)
+            norm.bias.normal_(1, 0.3, generator=random)
             norm.momentum = 1.0
         model.train()(x)
     return model.eval()
@@ -59,8 +62,9 @@ def model_of(name: str, x: Any) -> Any:
 @pytest.mark.parametrize("name", SIZES)
 def test_state_dicts_give_the_outputs_of_torch(name: str, tmp_path: Path) -> None:
     size = SIZES[name]
-    x = np.random.default_rng(1).standard_normal((4, 3, size, size)).astype(np.float32)
+    x = np.random.default_rng(1).standard_normal((16, 3, size, size)).astype(np.float32)
     model = model_of(name, torch.from_numpy(x))
+    x = x[:2]
     with torch.no_grad():
         expected = model(torch.from_numpy(x)).numpy()
     state = model.state_dict()
