@@ -416,6 +416,8 @@ def test_stft_spectrogram() -> None:
         (a,) = inputs(x)
         got = values(a | nn.stft_spectrogram(mode, window="hamming", **said), [x])
         expected = theirs(made(x))
+        if mode == "log":  # of what is small it shows the rounding of what is large
+            got, expected = ([np.exp(v)] for v in (got[0], expected[0]))
         if mode == "angle":  # its error grows as the number of this angle is smaller
             length = theirs(kl.STFTSpectrogram("magnitude", **same)(x))[0]
             length.reshape(2, 3, 33, -1)[:, :, [0, -1]] = 0  # real ones: where a turn begins
