@@ -77,3 +77,12 @@ def test_the_backend_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         exec(block, names)
     np.testing.assert_array_equal(names["y"], array * 2)
     compile(suite, "docs/backend.md", "exec")  # it makes the tests of onnx's whole suite
+
+
+def test_the_page_on_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in code("docs/weights.md"):
+        exec(block, names)
+    assert str(names["loaded"]) == "52 weights loaded by own names"
+    assert names["head"].weights["fc/kernel"].tolist() == [[1, 1, 1]] * 4
