@@ -262,7 +262,7 @@ class Projections:
         if self.use_gate:
             y = y * ops.sigmoid(self._to(query, q_heads * value_size, "gate"))
         out = [features] if output_shape is None else output_shape
-        wide = [out] if isinstance(out, int) else list(out)
+        wide = [out] if isinstance(out, (int, np.integer)) else list(out)
         y = self._to(y, math.prod(wide), "attention_output")
         if len(wide) > 1:
             y = ops.reshape(y, [0, 0, *wide])

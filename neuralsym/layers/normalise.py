@@ -85,7 +85,7 @@ def _axes(x: Symbol, axis: int | Sequence[int]) -> tuple[list[int], list[int]]:
     """The normalised axes and their sizes, in the order given; all must be fixed."""
     shape = require_shape(x)
     rank = len(shape)
-    given = [axis] if isinstance(axis, int) else list(axis)
+    given = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
     if not given or any(not -rank <= a < rank for a in given):
         raise BadAttribute(f"axis={axis!r}: {x.type} has no such axes")
     wanted = [a % rank for a in given]

@@ -64,7 +64,7 @@ def _border(padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
     """The pairs that the setting of a padding layer means."""
     flat = padding.tolist() if isinstance(padding, np.ndarray) else padding
     several = isinstance(flat, (list, tuple)) and rank > 1 and len(flat) == 2 * rank
-    if several and all(isinstance(n, int) and not isinstance(n, bool) for n in flat):
+    if several and all(isinstance(n, (int, np.integer)) for n in flat):
         flat = [flat[i : i + 2] for i in range(2 * rank - 2, -1, -2)]
     return axis_pairs(flat, rank, "padding")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
@@ -19,7 +21,7 @@ def unit_norm(x: Symbol, axis: int | Sequence[int] = -1, *, name: str | None = N
     Div.
     """
     rank = len(require_shape(x))
-    axes = [axis] if isinstance(axis, int) else list(axis)
+    axes = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
     if not axes or any(not -rank <= a < rank for a in axes):
         raise BadAttribute(f"axis={axis!r}: {x.type} has no such axes")
     if len(axes) == 1:
