@@ -5,8 +5,6 @@ The single-column form that torchvision has, without local response normalisatio
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     Layer,
@@ -18,20 +16,11 @@ from neuralsym.layers import (
     relu,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.preprocess import Preprocessing
-from neuralsym.zoo.registry import Options, assemble, register
+from neuralsym.zoo.registry import Family, Options, assemble
 
 
-@register(
-    "alexnet",
-    size=(3, 224, 224),
-    preprocessing=Preprocessing("torch", 256, (224, 224)),
-    paper="arXiv 1404.5997",
-    source="torchvision",
-    accuracy="56.522 / 79.066",
-)
-def alexnet(**options: Unpack[Options]) -> Network:
-    """AlexNet as torchvision has it: five convolutions and three affine maps."""
+def build(name: str, hidden: int, options: Options) -> Network:
+    """Five convolutions and three affine maps, two of them with so many hidden units."""
 
     def conv(
         filters: int, kernel: int, strides: int, padding: int, name: str
@@ -59,10 +48,14 @@ def alexnet(**options: Unpack[Options]) -> Network:
             x
             | adaptive_avg_pool2d(6)
             | dropout(0.5)
-            | fully_connected(4096, activation=relu, name="fc1")
+            | fully_connected(hidden, activation=relu, name="fc1")
             | dropout(0.5)
-            | fully_connected(4096, activation=relu, name="fc2")
+            | fully_connected(hidden, activation=relu, name="fc2")
             | fully_connected(classes, name="fc3")
         )
 
-    return assemble("alexnet", features, head, **options)
+    return assemble(name, features, head, **options)
+
+
+enter = Family(build, "arXiv 1404.5997")
+alexnet = enter("alexnet", "AlexNet", 4096, "56.522 / 79.066")

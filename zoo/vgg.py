@@ -32,13 +32,14 @@ DENSE = initializers.random_normal(0.0, 0.01)
 class Config:
     """A column of table 1: the 3x3 convolutions of each stage.
 
-    pooled: whether the last feature map is averaged to 7x7; kernel, dense: of both kinds of
-    layers the first values.
+    pooled: whether the last feature map is averaged to 7x7; hidden: units of the first two affine
+    maps; kernel, dense: of both kinds of layers the first values.
     """
 
     depths: tuple[int, ...]
     norm: bool = False
     pooled: bool = True
+    hidden: int = 4096
     kernel: Init = KAIMING
     dense: Init = DENSE
 
@@ -66,7 +67,7 @@ def vgg(name: str, config: Config, options: Options) -> Network:
             x = x | adaptive_avg_pool2d(7)
         for called in ("fc1", "fc2"):
             hidden = fully_connected(
-                4096, activation=relu, kernel_initializer=config.dense, name=called
+                config.hidden, activation=relu, kernel_initializer=config.dense, name=called
             )
             x = x | hidden | dropout(0.5)
         return x | fully_connected(classes, kernel_initializer=config.dense, name="fc3")
