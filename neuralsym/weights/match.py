@@ -258,16 +258,34 @@ def _made(
         array = arranged(np.asarray(source.combine(*(t.value for t in given))))
         if array.shape != old.shape:
             return f"has shape {old.shape}, came {array.shape}{here}"
-    made = Tensor.of(np.require(array, requirements=["C", "A"]), old.dtype)
-    if not old.dtype.is_float and not np.array_equal(made.value, array):
+    # A copy: neither the caller's array nor the file may change a weight later.
+    with np.errstate(all="ignore"):
+        made = np.array(array, old.dtype.numpy, order="C")
+    if not _holds(made, array, old.dtype):
         return f"holds {old.dtype}, which cannot hold the numbers that came{here}"
-    return made
+    return Tensor.of(made)
+
+
+def _holds(made: Array, given: Array, kind: NumberType) -> bool:
+    """Whether a cast kept the numbers: floats but for a rounding, others exactly."""
+    if made.dtype == given.dtype:
+        return True
+    if not kind.is_float:
+        return np.array_equal(made, given)
+    if given.dtype.kind in "biu" or given.dtype.itemsize < made.dtype.itemsize:
+        return True
+    return bool((np.isfinite(made) | ~np.isfinite(given)).all())
 
 
 # -- what is said --------------------------------------------------------------------------
+def _shown(key: str) -> str:
+    """A key of the file, which may be of any length."""
+    return repr(key) if len(key) < 200 else f"{key[:100]!r}..."
+
+
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(map(repr, names[:3])) + more
+    return ", ".join(map(_shown, names[:3])) + more
 
 
 def _refusal(
@@ -284,7 +302,7 @@ def _refusal(
         lines.append(f"missing {name!r}{spelled}{did_you_mean(key or name, best.unexpected)}")
     wanted = {key or name: name for name, key in best.missing.items()}
     for key in best.unexpected[: max(_SHOWN - len(lines), 5)]:
-        lines.append(f"unexpected {key!r}{did_you_mean(key, wanted)}")
+        lines.append(f"unexpected {_shown(key)}{did_you_mean(key, wanted)}")
     count = len(best.missing) + len(best.unexpected) + len(wrong)
     if count > len(lines):
         lines.append(f"and {count - len(lines)} more")

@@ -184,6 +184,17 @@ def test_names_say_where_weights_are() -> None:
         given.load_weights({}, names={"fc/biass": "b"})
 
 
+def test_an_array_that_changes_later_changes_no_weight() -> None:
+    given = network()
+    held = {"fc/kernel": VALUES["fc.weight"].T.copy(), "fc/bias": VALUES["fc.bias"].copy()}
+    given.load_weights(held)
+    held["fc/bias"][:] = 9
+    assert holds_values(given)
+    given.set_weight("fc/bias", held["fc/bias"])
+    held["fc/bias"][:] = 7
+    np.testing.assert_array_equal(given.weights["fc/bias"], [9, 9, 9])
+
+
 def test_templates_compute_and_name() -> None:
     keys = paths(
         "torch",
@@ -280,6 +291,14 @@ def test_saved_weights_come_back_byte_for_byte(tmp_path: Path, suffix: str, dtyp
     again.save_weights(path)
     assert path.read_bytes() == first
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_numbers_that_a_type_cannot_hold_are_refused() -> None:
+    given = of_type("float16")
+    given.set_weight("fc/bias", np.array([1e-9, np.inf, 3.0]))
+    np.testing.assert_array_equal(given.weights["fc/bias"], np.array([0, np.inf, 3], np.float16))
+    with pytest.raises(WeightsError, match="float16, which cannot hold"):
+        given.set_weight("fc/bias", np.array([1e9, 0, 0]))
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from neuralsym.core.files import Bytes, read_file, replacing, target_of
 from neuralsym.core.tensor import Tensor
-from neuralsym.errors import FormatError, WeightsError, did_you_mean
+from neuralsym.errors import FormatError, GraphError, WeightsError, did_you_mean
 from neuralsym.weights.names import Framework
 from neuralsym.weights.published import check_published
 
@@ -77,7 +77,7 @@ def read_weights(path: Path) -> Stored:
             check_published(path, given)
         reader = getattr(import_module(f"{__name__}.{module}"), name)
         tensors: Mapping[str, Tensor] = reader(given)
-    except FormatError as error:
+    except (FormatError, GraphError) as error:
         raise WeightsError(f"{path} cannot be read as {path.suffix}: {error}") from None
     return Stored(tensors, found.framework, str(path))
 

@@ -192,7 +192,7 @@ class HDF5:
             end = names.find(b"\0", name) if name < len(names) else -1
             if end < 0 or cache == _LINK:
                 raise FormatError("a part of a group has no name or is a link to another place")
-            self._spend(end - name)
+            self.spend(end - name)
             yield _text(names[name:end]), header
 
     # -- attributes ------------------------------------------------------------------------
@@ -263,14 +263,14 @@ class HDF5:
             raise FormatError("an array goes beyond the end: the file is truncated")
         return self._data[at : at + size]
 
-    def _spend(self, size: int) -> None:
+    def spend(self, size: int) -> None:
         """Count bytes that are looked at: parts that share their texts are no way to blow up."""
         self._left -= size
         if self._left < 0:
             raise FormatError("its parts refer to the same places again and again")
 
     def _bytes(self, at: int, size: int) -> bytes:
-        self._spend(size)
+        self.spend(size)
         if at + size > len(self._data):
             raise FormatError("it refers to places beyond its end: it is truncated or damaged")
         return self._data[at : at + size].tobytes()

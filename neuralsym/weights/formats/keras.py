@@ -13,6 +13,8 @@ from neuralsym.errors import FormatError
 from neuralsym.weights.formats.archive import read_archive
 from neuralsym.weights.formats.hdf5 import HDF5, Node
 
+_DEEPEST = 64
+
 
 def read_keras(data: Bytes) -> dict[str, Tensor]:
     """The variables in a .keras file, a zip with the weights as one part of it."""
@@ -94,8 +96,11 @@ def _numbered(file: HDF5, parts: dict[str, int]) -> Iterator[tuple[str, Tensor]]
             # The group is called after its class; `vars` says what the layer is called.
             called = holder.texts.get("name") if holder is not None else None
             path = (*path, called[0] if called else name)
+            if len(path) > _DEEPEST:
+                raise FormatError(f"its groups are nested in more than {_DEEPEST} others")
         for number, at in holder.parts().items() if holder is not None else ():
             key = "/".join((*path, number))
+            file.spend(len(key))
             yield key, _tensor(key, file.node(at))
         for inner, at in parts.items():
             if inner == "vars" or (name == "" and inner == "optimizer"):
