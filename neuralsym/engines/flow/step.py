@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.engines.flow.parts import Operation, Variable
+from neuralsym.engines.flow.parts import Function, Operation, Variable
 from neuralsym.errors import FormatError
+
+_LARGEST = 2**63 - 1
+
+
+class Called(NamedTuple):
+    """A function that an operation calls, with its parameters and results in order."""
+
+    func: Function
+    inputs: Sequence[Variable]
+    outputs: Sequence[Variable]
+
+
+Call = Callable[[Called, Sequence[Symbol], Sequence[Variable]], list[Symbol]]
 
 
 @dataclass
 class Step:
     """An operation under construction: its inputs as symbols, and what its variables declare.
 
-    updates: the new values of variables that it assigns to, by their place among its inputs.
+    updates: the new values of variables that it assigns to, by their place among its inputs;
+    calls: the functions that it calls, by the attribute that names them; call: computes variables
+    of such a function for given inputs.
     """
 
     op: Operation
     inputs: list[Symbol]
     updates: dict[int, Symbol] = field(default_factory=dict)
+    calls: dict[str, Called] = field(default_factory=dict)
+    call: Call = lambda called, inputs, wanted: []
 
     def wrong(self, what: str) -> NoReturn:
         raise FormatError(f"operation {self.op.name!r} ({self.op.type}): {what}")
@@ -40,9 +58,23 @@ class Step:
         if text is None or text == "":
             return default
         try:
-            return int(text)
+            return self._held(int(text))
         except ValueError:
             self.wrong(f"attribute {name}={text!r} is no whole number")
+
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a number."""
+        text = self.op.attrs.get(name)
+        try:
+            return default if text is None else float(text)
+        except ValueError:
+            self.wrong(f"attribute {name}={text!r} is no number")
+
+    def _held(self, number: int) -> int:
+        """The number, which fits in 64 bits."""
+        if abs(number) > _LARGEST:
+            raise ValueError(number)
+        return number
 
     def integers(self, name: str) -> list[int] | None:
         """An attribute that is a list such as "[1, 0]", "1,0" or "2x3"."""
@@ -51,7 +83,7 @@ class Step:
             return None
         words = text.strip("[]() ").replace("x", ",").split(",")
         try:
-            return [int(w) for w in words if w.strip()]
+            return [self._held(int(w)) for w in words if w.strip()]
         except ValueError:
             self.wrong(f"attribute {name}={text!r} is no list of whole numbers")
 
@@ -60,7 +92,10 @@ class Step:
         value = self.inputs[index].known
         if value is None:
             self.wrong(f"its {what} must be constant")
-        return [int(v) for v in np.asarray(value).reshape(-1)]
+        try:
+            return [self._held(int(v)) for v in np.asarray(value).reshape(-1)]
+        except (ValueError, TypeError, OverflowError):
+            self.wrong(f"its {what} must be whole numbers, they are {value}")
 
     def axes(self, given: int | None = 1) -> tuple[int, ...] | None:
         """The axis of a reduction: the attribute, or TensorFlow's second input; None is all."""

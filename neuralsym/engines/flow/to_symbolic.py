@@ -5,7 +5,7 @@ A variable that some function assigns to is state: a variable with a default tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from neuralsym.engines.flow import recipe
 from neuralsym.engines.flow.elementwise import ELEMENTWISE
 from neuralsym.engines.flow.flow import Flow
 from neuralsym.engines.flow.notes import BlobNotes, FlowNotes, VariableNotes
-from neuralsym.engines.flow.operations import OPERATIONS
+from neuralsym.engines.flow.operations import OPERATIONS, Build
 from neuralsym.engines.flow.parts import BATCH, Blob, Function, Operation, Variable
 from neuralsym.engines.flow.spelling import (
     DIMS,
@@ -36,11 +36,15 @@ from neuralsym.engines.flow.spelling import (
     operator_of,
     read_attributes,
 )
-from neuralsym.engines.flow.step import Step
+from neuralsym.engines.flow.step import Called, Step
 from neuralsym.errors import ORIGIN, FormatError, NeuralsymError, Where, did_you_mean, warn
 
 ASSIGNING = ("Assign", "AssignAddMatMul", "AssignAddScatter", "AssignAdd", "AssignSub")
 REFERENCE = "Reference"
+CALLS = ("f", "cond", "body", "then_branch", "else_branch")
+"""Attributes that name a function which an operation calls. `body_inputs` and `body_outputs` have
+the names of its parameters and results, joined by commas."""
+_MOST_CALLS = 10_000
 _SIZES = 1024
 """Constants of so few elements are part of the program: shapes, axes, orders."""
 
@@ -60,16 +64,27 @@ class Place(Where):
         return self.label
 
 
-def read_model(flow: Flow, batch: int | str = "N") -> Model:
+def read_model(
+    flow: Flow, batch: int | str = "N", more: Mapping[str, Build] | None = None
+) -> Model:
     """The graphs of a flow's functions, with what else it says in their notes.
 
-    batch: what the sizes -1 stand for, a number or the name of a size that stays free. Raises
-    FormatError, naming the operation, for one that is unknown or does not fit.
+    batch: what the sizes -1 stand for, a number or the name of a size that stays free; more:
+    operation types beside Myelin's own, which come before them. Functions that operations call
+    are part of the graphs of those. Raises FormatError, naming the operation, for one that is
+    unknown or does not fit.
     """
-    if not flow.funcs:
+    reader = _Reader(flow, batch, more or {})
+    called = {op.attrs[role] for op in flow.ops.values() for role in _roles(op)}
+    funcs = [func for func in flow.funcs.values() if func.name not in called]
+    if not funcs:
         raise FormatError("the flow has no function, so there is nothing to compute")
-    reader = _Reader(flow, batch)
-    graphs = {func.name: reader.graph(func) for func in flow.funcs.values()}
+    try:
+        graphs = {func.name: reader.graph(func) for func in funcs}
+    except FormatError:
+        raise
+    except NeuralsymError as error:
+        raise FormatError(str(error)) from None
     notes = Notes(engine={"flow": _notes(flow)})
     return Model(graphs, {k: v for b in _metadata(flow) for k, v in b.attrs.items()}, notes=notes)
 
@@ -77,9 +92,11 @@ def read_model(flow: Flow, batch: int | str = "N") -> Model:
 class _Reader:
     """A flow on its way to graphs; constants are made once for all of them."""
 
-    def __init__(self, flow: Flow, batch: int | str) -> None:
+    def __init__(self, flow: Flow, batch: int | str, more: Mapping[str, Build]) -> None:
         self.flow = flow
         self.batch = batch
+        self.more = more
+        self.calls = 0
         self.tensors: dict[Variable, Tensor] = {}
         self.state = {
             op.inputs[0] for op in flow.ops.values() if op.type in ASSIGNING and op.inputs
@@ -95,6 +112,8 @@ class _Reader:
         words = var.attrs.get(DIMS)
         if words is not None:
             sizes = [None if w == UNKNOWN_WORD else w for w in words.split(",")]
+            if isinstance(self.batch, int) and var.shape[:1] == [BATCH]:
+                sizes[0] = str(self.batch)
             return TensorType(dtype, as_shape([int(w) if w and w.isdigit() else w for w in sizes]))
         if var.shape and not any(var.shape):
             # All sizes unknown; an extractor writes one for an unknown rank as well.
@@ -126,10 +145,13 @@ class _Reader:
 class _GraphReader:
     """One function on its way to a graph."""
 
-    def __init__(self, reader: _Reader, func: Function) -> None:
+    def __init__(
+        self, reader: _Reader, func: Function, around: Sequence[Function] = ()
+    ) -> None:
         self.reader = reader
         self.flow = reader.flow
         self.func = func
+        self.around = (*around, func)
         self.values: dict[Variable, Symbol] = {}
         self.names: dict[Node, str] = {}
         self.updates: dict[Symbol, Symbol] = {}
@@ -137,11 +159,12 @@ class _GraphReader:
 
     def read(self) -> Graph:
         for var in self.flow.inputs(self.func):
-            self.value(var)
+            if var.name != OMITTED:
+                self.value(var)
         for number, op in enumerate(self.flow.order(self.func), 1):
             if op.inputs and op.type != REFERENCE:
                 self.operation(op, number)
-        outputs = {_name(v): self.values[v] for v in self.flow.outputs(self.func)}
+        outputs = {_name(v): self.value(v) for v in self.flow.outputs(self.func)}
         return Graph(outputs, self.inputs, self.func.name, self.updates, keep=Kept(self.names))
 
     def value(self, var: Variable) -> Symbol:
@@ -170,13 +193,67 @@ class _GraphReader:
             return ops.constant(tensor)
         return make_weight(tensor, trainable=var.learnable)
 
+    def called(self, step: Step) -> dict[str, Called]:
+        """The functions that an operation calls; their constants become values of this one."""
+        made: dict[str, Called] = {}
+        for role in _roles(step.op):
+            name = step.op.attrs[role]
+            func = self.flow.funcs.get(name)
+            if func is None:
+                step.wrong(f"{role} is {name!r}, no function{did_you_mean(name, self.flow.funcs)}")
+            if func in self.around:
+                step.wrong(f"function {name!r} calls itself")
+            words = [step.op.attr(f"{role}_{which}") for which in ("inputs", "outputs")]
+            inputs, outputs = ([self.flow.lookup(n) for n in w.split(",") if n] for w in words)
+            self.constants(func)
+            made[role] = Called(func, inputs, outputs)
+        return made
+
+    def constants(self, func: Function) -> None:
+        """Let the constants of a called function, and of those that it calls, be values here."""
+        waiting, seen = [func], {func, *self.around}
+        for called in waiting:  # it grows while it is gone through
+            for op in called.ops:
+                for var in op.inputs:
+                    if var.data is not None:
+                        self.value(var)
+                for role in _roles(op):
+                    inner = self.flow.funcs.get(op.attrs[role])
+                    if inner is not None and inner not in seen:
+                        seen.add(inner)
+                        waiting.append(inner)
+
+    def call(
+        self, called: Called, inputs: Sequence[Symbol], wanted: Sequence[Variable]
+    ) -> list[Symbol]:
+        """Variables of a function that is called, and no more than they need of it."""
+        self.reader.calls += 1
+        if self.reader.calls > _MOST_CALLS:
+            raise FormatError(f"function {called.func.name!r}: over {_MOST_CALLS} calls were made")
+        inner = _GraphReader(self.reader, called.func, self.around)
+        inner.values = {**self.values, **dict(zip(called.inputs, inputs, strict=True))}
+        needed: set[Operation] = set()
+        waiting = [v for v in wanted if v not in inner.values]
+        while waiting:
+            op = waiting.pop().producer
+            if op is not None and op not in needed and op.func is called.func:
+                needed.add(op)
+                waiting += [v for v in op.inputs if v not in inner.values]
+        for number, op in enumerate(self.flow.order(called.func), 1):
+            if op in needed and op.inputs:
+                inner.operation(op, number)
+        if inner.updates:
+            raise FormatError(f"function {called.func.name!r} assigns to variables and is called")
+        return [inner.value(v) for v in wanted]
+
     def operation(self, op: Operation, number: int) -> None:
         given = [None if v.name == OMITTED else self.value(v) for v in op.inputs]
-        step = Step(op, [s for s in given if s is not None])
+        step = Step(op, [s for s in given if s is not None], call=self.call)
         before = ORIGIN.set(Place.of(op, number))
         try:
+            step.calls = self.called(step)
             with scope(_text_of(op.name)):
-                made = _build(step, given)
+                made = _build(step, given, self.reader.more)
                 for var, symbol in zip(op.outputs, made, strict=False):
                     self._give(var, symbol)
         except FormatError:
@@ -221,9 +298,18 @@ class _GraphReader:
             )
 
 
-def _build(step: Step, given: Sequence[Symbol | None]) -> Sequence[Symbol]:
+def _roles(op: Operation) -> list[str]:
+    """The attributes of an operation that name functions which it calls."""
+    return [role for role in CALLS if role in op.attrs and f"{role}_inputs" in op.attrs]
+
+
+def _build(
+    step: Step, given: Sequence[Symbol | None], more: Mapping[str, Build]
+) -> Sequence[Symbol]:
     """What the operation of a step computes, one symbol for each result."""
     op = step.op
+    if op.type in more:
+        return _several(more[op.type](step))
     operator = operator_of(op.type)
     if operator is not None:
         attrs = read_attributes(operator, op.attrs, op.name)
@@ -238,9 +324,16 @@ def _build(step: Step, given: Sequence[Symbol | None]) -> Sequence[Symbol]:
             step.wrong(f"cannot take {len(step.inputs)} inputs")
     build = OPERATIONS.get(op.type)
     if build is None:
-        hint = did_you_mean(op.type, [*ELEMENTWISE, *OPERATIONS])
-        step.wrong(f"neuralsym does not know operations of this type{hint}")
-    made = build(step)
+        hint = did_you_mean(op.type, [*ELEMENTWISE, *OPERATIONS, *more])
+        tried = "Myelin's types and TensorFlow's" if more else "Myelin's types"
+        step.wrong(
+            "neuralsym does not know operations of this type; it is none of "
+            f"{tried}, and has no domain before it as in ai.onnx.Conv{hint}"
+        )
+    return _several(build(step))
+
+
+def _several(made: Symbol | Sequence[Symbol]) -> Sequence[Symbol]:
     return [made] if isinstance(made, Symbol) else list(made)
 
 
