@@ -255,19 +255,25 @@ class Instance(runtime.Instance):
 
     def __init__(self, cell: Cell) -> None:
         super().__init__(cell.compiled, {})
-        self.names = cell.names
+        self.aliases = cell.names
         self.invocations = 0
         self._reads: dict[str, Callable[[], Any]] = {}
         self._writes: dict[str, Callable[[Array], None]] = {}
-        if cell.compiled.options.profile:
-            self.compute = self._compute_linked  # type: ignore[method-assign]
+        self._counts = cell.compiled.options.profile
         cell.instances.add(self)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(self.names.get(name, name), value)
+    def compute(self) -> None:
+        """Compute, with values read from and written to where parameters are linked."""
+        for name, read in self._reads.items():
+            self[name] = read()
+        super().compute()
+        for name, write in self._writes.items():
+            write(self[name])
+        self.invocations += 1
 
-    def __getitem__(self, name: str) -> Any:
-        return super().__getitem__(self.names.get(name, name))
+    def _settle(self) -> None:
+        if not (self._reads or self._writes or self._counts):
+            super()._settle()
 
     def connect(self, name: str, source: Channel | Instance, key: int | str | None = None) -> None:
         """Link a parameter: an input is read from there before a run, an output written after.
@@ -276,7 +282,7 @@ class Instance(runtime.Instance):
         channel along the first axis (inputs only); or an instance and the name of its parameter.
         The link holds until another is made or `clear`.
         """
-        name = self.names.get(name, name)
+        name = self.aliases.get(name, name)
         inputs, outputs = self.program.inputs, self.program.outputs
         if name not in inputs and name not in outputs:
             hint = did_you_mean(name, [*inputs, *outputs])
@@ -295,21 +301,13 @@ class Instance(runtime.Instance):
             self._reads[name] = lambda: source[key]
         else:
             self._writes[name] = lambda value: source.__setitem__(key, value)
-        self.compute = self._compute_linked  # type: ignore[method-assign]
+        self._unsettle()
 
     def clear(self) -> None:
         """Forget what was set and linked, so that the next computation starts afresh."""
         super().clear()
         self._reads.clear()
         self._writes.clear()
-
-    def _compute_linked(self) -> None:
-        for name, read in self._reads.items():
-            super().__setitem__(name, read())
-        super().compute()
-        for name, write in self._writes.items():
-            write(super().__getitem__(name))
-        self.invocations += 1
 
 
 class Channel:

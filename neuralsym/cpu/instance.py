@@ -7,20 +7,22 @@ point into it, and a dict of the Python objects (sequences, optionals, strings) 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.cpu.bound import Bound, RowTime, row_times
 from neuralsym.cpu.constants import aligned_bytes
 from neuralsym.cpu.driver import take_exception
 from neuralsym.cpu.feeds import as_fed, bind_sizes, tensor_inputs
 from neuralsym.cpu.kernels.host import HostKernel, enter, leave
 from neuralsym.cpu.plan import Plan
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step, owner
-from neuralsym.cpu.quick import Answer, Feed, answering
+from neuralsym.cpu.quick import BUSY, Answer, Feed, answering, computing
 from neuralsym.cpu.rows import aligned_words, unpack_failure
 from neuralsym.errors import ExecutionError, InputError, at_line, did_you_mean
 
@@ -30,32 +32,15 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class _Bound(NamedTuple):
-    """A plan in an instance's own memory."""
-
-    plan: Plan
-    frame: int
-    call: Callable[[], int]
-    rows: NDArray[np.int64]
-    kept: tuple[Any, ...]
-    times: NDArray[np.int64] | None
-
-
-class RowTime(NamedTuple):
-    """What a row of the table took in all runs of an instance so far."""
-
-    step: str
-    op: str
-    kernel: str
-    nanoseconds: int
-
-
 class Instance:
     """One run's memory over a cell; used by one thread at a time.
 
     `instance[name] = value` feeds an input (the value is copied); what is fed stays until it is
     fed anew or `clear`. `compute()` runs. `instance[name]` is a view of an output or input.
     """
+
+    aliases: Mapping[str, str] = MappingProxyType({})
+    """Other names of inputs and outputs."""
 
     def __init__(self, cell: Cell, sizes: Mapping[str, int]) -> None:
         self.cell = cell
@@ -70,7 +55,7 @@ class Instance:
         self._objects: dict[Buffer, Any] = {}
         self._defined: dict[Buffer, Array] = {}
         self._blocks: list[NDArray[np.uint8] | None] = [None] * len(cell.program.segments)
-        self._bound: list[_Bound | None] = [None] * len(cell.program.segments)
+        self._bound: list[Bound | None] = [None] * len(cell.program.segments)
         self._sizes: Sizes | None = None
         """The sizes that the inputs tell; `_now` has those that a run has found besides."""
         self._now = Sizes({})
@@ -83,10 +68,21 @@ class Instance:
         self.answer: Answer | None = None
         """For runs as the last `compute`; None for a program in several segments, with host steps
         or with defaults."""
+        self._places: dict[str, Feed] = {}
+        self._views: dict[str, Array] = {}
+        """While `compute` has nothing but the call to do: where inputs go and outputs stand."""
 
     # -- feeding and reading ---------------------------------------------------------------
     def __setitem__(self, name: str, value: Any) -> None:
         """Feed an input; InputError, TypeMismatch or ShapeMismatch for what does not fit."""
+        feed = self._places.get(name)
+        if feed is not None and type(value) is np.ndarray:
+            _, target, dtype, shape = feed
+            if value.dtype == dtype and value.shape == shape:
+                target[...] = value
+                return
+        self._unsettle()
+        name = self.aliases.get(name, name)
         buffer = self._tensors.get(name)
         if buffer is None:
             self._feed_object(name, value)
@@ -116,6 +112,10 @@ class Instance:
 
     def __getitem__(self, name: str) -> Any:
         """A view of an output or input, valid until the next compute; objects as they are."""
+        view = self._views.get(name)
+        if view is not None:
+            return view
+        name = self.aliases.get(name, name)
         buffer = self.program.outputs.get(name)
         if buffer is not None:
             if not self._computed:
@@ -135,6 +135,7 @@ class Instance:
 
     def clear(self) -> None:
         """Forget what was fed: the next compute needs all inputs anew, defaults hold again."""
+        self._unsettle()
         self._missing = set(self._required)
         self._pending = {}
         self._computed = False
@@ -154,7 +155,7 @@ class Instance:
         other, ExecutionError, with the node and the user's line, when a step fails.
         """
         if not self._lock.acquire(blocking=False):
-            raise ExecutionError("an instance runs in one thread at a time; make one for each")
+            raise ExecutionError(BUSY)
         try:
             if self._missing:
                 self._refuse_missing()
@@ -174,8 +175,36 @@ class Instance:
             else:
                 self._run_segments()
             self._computed = True
+            if self.answer is not None:
+                self._settle()
         finally:
             self._lock.release()
+
+    def _settle(self) -> None:
+        """From now on, until an input of another kind comes, `compute` is the call alone."""
+        bound = self._bound[0]
+        assert bound is not None
+        places = {n: self._array(b) for n, b in self._tensors.items()}
+        self._places = {n: Feed(n, p, p.dtype, p.shape) for n, p in places.items()}
+        self._views = {**places, **{n: self._array(b) for n, b in self.program.outputs.items()}}
+        for alias, name in self.aliases.items():
+            if name in self._places:
+                self._places[alias] = self._places[name]
+            if name in self._views:
+                self._views[alias] = self._views[name]
+        self.compute = computing(  # type: ignore[method-assign]
+            self._lock, bound.call, partial(self._failed, bound)
+        )
+
+    def _unsettle(self) -> None:
+        if self._places or self._views:
+            self._places, self._views = {}, {}
+            self.__dict__.pop("compute", None)
+
+    def _failed(self, bound: Bound, status: int) -> None:
+        self._unsettle()
+        self._computed = False
+        self._fail(bound, status)
 
     def _get_answer(self) -> None:
         """Remember the places of the run that has just been prepared, if it is a plain one."""
@@ -231,7 +260,7 @@ class Instance:
             self._array(buffer)
         self._stale = False
 
-    def _bind(self, index: int, plan: Plan) -> _Bound:
+    def _bind(self, index: int, plan: Plan) -> Bound:
         """Give a plan memory and tables of this instance's own."""
         block = self._blocks[index]
         if block is None or block.size < plan.nbytes:
@@ -257,10 +286,11 @@ class Instance:
         call = self.cell.run(
             frame, int(rows.ctypes.data), len(rows), 0 if times is None else times.ctypes.data
         )
-        made = _Bound(plan, frame, call, rows, (block, words), times)
+        made = Bound(plan, frame, call, rows, (block, words), times)
         self._bound[index] = made
         self._arrays = {}
         self.answer = None
+        self._unsettle()
         return made
 
     def _run_segments(self) -> None:
@@ -295,7 +325,7 @@ class Instance:
                     extra = (*extra, shape) if buffer.tensor.shape is None else extra
         self._save_state()
 
-    def _call(self, bound: _Bound) -> None:
+    def _call(self, bound: Bound) -> None:
         """Run the rows of one segment; a raised error names the step."""
         if not bound.plan.has_host:
             status = bound.call()
@@ -308,7 +338,7 @@ class Instance:
         if status:
             self._fail(bound, status)
 
-    def _fail(self, bound: _Bound, status: int) -> None:
+    def _fail(self, bound: Bound, status: int) -> None:
         failure = unpack_failure(status)
         assert failure is not None
         step = bound.plan.row_steps[failure.row]
@@ -434,7 +464,7 @@ class Instance:
 
     # -- reports ---------------------------------------------------------------------------
     @property
-    def bound(self) -> list[_Bound]:
+    def bound(self) -> list[Bound]:
         """The plans of the last run as they lie in this instance's memory, for measurements."""
         return [bound for bound in self._bound if bound is not None]
 
@@ -445,13 +475,7 @@ class Instance:
 
     def profile(self) -> list[RowTime]:
         """What each row took in all runs so far; empty unless compiled with profile=True."""
-        found: list[RowTime] = []
-        for bound in self.bound:
-            if bound.times is not None:
-                for step, time in zip(bound.plan.row_steps, bound.times.tolist(), strict=False):
-                    kernel = step.kernel.name if step.kernel else ""
-                    found.append(RowTime(step.name, step.op.__name__, kernel, time))
-        return found
+        return row_times(self.bound)
 
     def __reduce__(self) -> str:
         raise TypeError("an instance is a run's memory and code: it is never pickled")

@@ -8,12 +8,17 @@ whose variables are found fastest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.errors import ExecutionError
+
 Array = NDArray[Any]
+
+BUSY = "an instance runs in one thread at a time; make one for each"
 
 Answer = Callable[[Any], dict[str, Array] | None]
 """From a feed to the outputs, fresh arrays; None, with nothing computed, for any feed but a dict
@@ -72,6 +77,27 @@ def answering(
         return {name: place.copy() for name, place in results}
 
     return answer
+
+
+def computing(
+    lock: Lock, call: Callable[[], int], fail: Callable[[int], object]
+) -> Callable[[], None]:
+    """The function that computes in a memory whose inputs are in their places.
+
+    Raises ExecutionError while another thread computes there.
+    """
+    acquire, release = lock.acquire, lock.release
+
+    def compute() -> None:
+        if not acquire(False):
+            raise ExecutionError(BUSY)
+        try:
+            if status := call():
+                fail(status)
+        finally:
+            release()
+
+    return compute
 
 
 class Memory(Protocol):

@@ -374,3 +374,34 @@ def test_stages_can_be_dumped(monkeypatch, tmp_path):
         "net.program.txt",
     ]
     assert "define i32" in (tmp_path / "net.kernels.txt").read_text()
+
+
+def test_an_instance_that_has_settled_still_takes_whatever_may_come() -> None:
+    x = ops.variable("x", ("N", 3))
+    instance = compile_graph(Graph({"y": x * 2.0}), Options(threads=1)).instance()
+    ones = np.ones((2, 3), np.float32)
+    instance["x"] = ones
+    instance.compute()
+    first = instance["y"]
+    instance["x"] = 3 * ones  # straight into its place
+    instance.compute()
+    assert instance["y"] is first
+    assert first.tolist() == [[6] * 3] * 2
+    instance["x"] = np.ones((4, 3), np.float32)  # of another size
+    instance.compute()
+    assert instance["y"].shape == (4, 3)
+    instance["x"] = ones[::-1, ::-1]  # not contiguous
+    instance.compute()
+    assert instance["y"].tolist() == [[2] * 3] * 2
+    with pytest.raises(ShapeMismatch):
+        instance["x"] = np.ones((2, 4), np.float32)
+    instance.compute()
+    assert instance["y"].tolist() == [[2] * 3] * 2
+    instance.clear()
+    with pytest.raises(ExecutionError, match="no value before compute"):
+        instance["y"]
+    with pytest.raises(InputError, match="was not fed"):
+        instance.compute()
+    instance["x"] = ones
+    instance.compute()
+    assert instance["y"].tolist() == [[2] * 3] * 2

@@ -444,6 +444,11 @@ def test_layers_of_all_kinds_are_written() -> None:
     _same_answers(y | nn.softmax() | nn.get_network())
 
 
+def test_inputs_that_are_left_out_stay_so() -> None:
+    x = nn.input(("N", 5, 3))
+    _same_answers(x | nn.lstm(4) | nn.dense(2) | nn.get_network())
+
+
 def test_what_a_flow_cannot_hold_is_named() -> None:
     x = ops.variable("x", ("N",), "float32")
     with pytest.raises(FormatError, match=r"save it as \.onnx"):

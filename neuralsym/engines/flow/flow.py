@@ -92,10 +92,15 @@ class Flow:
         return [v for v in read if v.data is None and (v.producer is None or _feeds(v.producer))]
 
     def outputs(self, func: Function) -> list[Variable]:
-        """The variables that a function makes and nothing in it reads, or that are marked OUT."""
+        """The variables that a function makes and that are marked OUT.
+
+        Where none is marked, as in files before version 5, those that nothing in it reads.
+        """
         made = [v for op in func.ops for v in op.outputs if op.inputs]
         inside = set(func.ops)
-        return [v for v in made if v.output or not inside.intersection(v.consumers)]
+        return [v for v in made if v.output] or [
+            v for v in made if not inside.intersection(v.consumers)
+        ]
 
     def order(self, func: Function) -> list[Operation]:
         """The operations so that each comes after what it reads; GraphError for a cycle."""
