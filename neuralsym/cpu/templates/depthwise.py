@@ -23,7 +23,6 @@ from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.layout import Array, Plane, aligned
 from neuralsym.cpu.templates.output_tile import TILE_PARAMETERS, OutputTile
 
-
 MOST_PIXELS = 14
 
 
