@@ -6,6 +6,7 @@ are not 1, shifts are not 0. The input is not square, and not even, where a netw
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,18 @@ def test_files_from_before_the_mlps_of_vit_were_sequences() -> None:
         network.load_weights(weights)
     for name in networks[0].weights:
         np.testing.assert_array_equal(networks[0].weights[name], networks[1].weights[name])
+
+
+def test_the_oldest_names_of_densenet() -> None:
+    """Files of before 2018 have norm.1 and conv.2 in their dense layers."""
+    model = torchvision_model("densenet121")
+    inner = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))([12]\.)")
+    old = {inner.sub(r"\1.\2", key): values for key, values in arrays(model).items()}
+    assert "features.denseblock1.denselayer1.norm.1.weight" in old
+    new, networks = arrays(model), []
+    for weights in (old, new):
+        network = zoo.create("densenet121", classes=CLASSES)
+        assert network.load_weights(weights).scheme == "torchvision"
+        networks.append(network)
+    for key in networks[0].weights:
+        np.testing.assert_array_equal(networks[0].weights[key], networks[1].weights[key])
