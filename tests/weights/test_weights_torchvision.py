@@ -38,13 +38,16 @@ def calibrated(model: Any, x: Any) -> Any:
     Most of what a ReLU is given is positive, or a rounding would grow from layer to layer.
     """
     random = torch.Generator().manual_seed(0)
-    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    model.eval()  # but for the norms: dropout and the heads of training stay off
     with torch.no_grad():
-        for norm in norms:
+        for norm in model.modules():
+            if not isinstance(norm, torch.nn.BatchNorm2d):
+                continue
             norm.weight.uniform_(0.5, 1.5, generator=random)
             norm.bias.normal_(1, 0.3, generator=random)
             norm.momentum = 1.0
-        model.train()(x)
+            norm.train()
+        model(x)
     return model.eval()
 
 
