@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 
 from neuralsym import Graph, Network, ops
+from neuralsym.engines.flow import Flow
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,13 +24,29 @@ def code(page: str) -> list[str]:
 def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     images = np.random.default_rng(0).random((2, 3, 32, 32), np.float32)
-    names: dict[str, Any] = {"images": images, "array": images}
+    pictures = np.random.default_rng(1).random((4, 3, 32, 32), np.float32)
+    names: dict[str, Any] = {"images": images, "array": images, "pictures": pictures}
+    _classifier().save("mnist.flow")
+    names["picture"] = np.zeros((1, 4), np.float32)
     for block in code("README.md"):
         exec(block, names)
         if "net" in names:
             names["net"].save("model.onnx")  # what the page's own files are called
-    assert names["probabilities"].shape == (2, 10)
+    assert [str(p) for p in names["probabilities"].outputs] == ["probs: float32[N, 5]"]
     assert names["z"].name
+    assert names["best"] == 2
+    assert Path("resnet18.int8.onnx").exists()
+
+
+def _classifier() -> Flow:
+    """A flow of a function `classifier` from x to y, as the page supposes one."""
+    flow = Flow()
+    add = flow.op("y", "Add")
+    add.add_input(flow.var("x", "float32", [-1, 4]))
+    add.add_input(flow.var("b", "float32", [4], np.array([0, 1, 3, 2], np.float32)))
+    add.add_output(flow.var("y:0", "float32", [-1, 4]))
+    flow.func("classifier").add(add)
+    return flow
 
 
 def test_kernels_from_outside_are_the_ones_that_run(
