@@ -34,7 +34,9 @@ _numbers = itertools.count()
 def _linker() -> Any:
     llvm = binding()
     machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
-    linker = llvm.create_lljit_compiler(machine, suppress_errors=True)
+    # JITLink keeps an object in one block. RuntimeDyld takes its sections from wherever there is
+    # room: in a large process more than 2 GiB apart, and LLVM then ends the process.
+    linker = llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
     # At exit, workers may still be in compiled code: leave it where it is.
     atexit.register(linker.detach)
     return linker
