@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 from drawn_case import Case, check
 from drawn_layers import TABLE
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.errors import NoSuchExample
 
 from neuralsym import layers as nn
 from neuralsym.layers.factory import Factory
@@ -28,23 +27,16 @@ def test_files_are_valid_and_their_shapes_true(case: tuple[str, Case]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_files_of_each_layer_and_what_they_compute(name: str) -> None:
-    """More draws of each, with our results beside onnxruntime's."""
+    """More draws of each, with our results beside onnxruntime's; not all of them are refused."""
+    taken: list[bool] = []
 
-    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
     @given(TABLE[name])
     def run(case: Case) -> None:
-        check(name, case, values=True)
+        taken.append(check(name, case, values=True))
 
     run()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(TABLE))
-def test_not_all_draws_are_refused(name: str) -> None:
-    try:
-        find(TABLE[name], lambda case: check(name, case), settings=settings(max_examples=50))
-    except NoSuchExample:
-        pytest.fail("every draw was refused")
+    assert any(taken)
 
 
 def test_families_are_drawn_whole() -> None:
