@@ -16,7 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from neuralsym.cpu.options import Options
 from neuralsym.cpu.profile import operations_of
 from neuralsym.cpu.runtime import Parameter
 from neuralsym.engines.flow import Blob, Connector, Flow, Function, Operation, Variable, read_model
+from neuralsym.engines.tensorflow.operations import TENSORFLOW
 from neuralsym.errors import (
     BadAttribute,
     ExecutionError,
@@ -40,6 +41,9 @@ from neuralsym.errors import (
 )
 from neuralsym.summary import table
 
+if TYPE_CHECKING:
+    from neuralsym.engines.tensorflow import FlowBuilder
+
 Array = NDArray[Any]
 
 __all__ = [
@@ -48,6 +52,7 @@ __all__ = [
     "Channel",
     "Connector",
     "Flow",
+    "FlowBuilder",
     "Function",
     "Instance",
     "Library",
@@ -56,6 +61,15 @@ __all__ = [
     "Parameter",
     "Variable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """FlowBuilder, which few need, is loaded when it is named."""
+    if name == "FlowBuilder":
+        from neuralsym.engines.tensorflow import FlowBuilder
+
+        return FlowBuilder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Library(kernels.Library):
@@ -112,7 +126,7 @@ class Network:
             raise BadAttribute(f"a batch size is an integer over 0, not {batch_size!r}")
         if batch_size == self.batch_size:
             return
-        model = read_model(self.flow, batch_size)
+        model = read_model(self.flow, batch_size, TENSORFLOW)
         compiled = {
             name: compile_graph(graph, self.options, self.library)
             for name, graph in model.graphs.items()

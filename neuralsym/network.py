@@ -385,8 +385,9 @@ def load(
 ) -> Network:
     """The network of an .onnx or .flow file, of the bytes of an .onnx file, or a ModelProto.
 
-    Sizes of -1 in a flow are the free size "N". Raises FormatError for what is no model,
-    GraphError for one that is not well formed.
+    The folder of a TensorFlow SavedModel is read by TensorFlow, which must be installed
+    (`neuralsym[tensorflow]`). Sizes of -1 in a flow are the free size "N". Raises FormatError for
+    what is no model, GraphError for one that is not well formed.
     """
     if isinstance(source, (str, PathLike)):
         return Network._of_file(Path(source), options, library)
@@ -396,8 +397,13 @@ def load(
 def _model_of(source: Path | bytes | ModelProto, library: Library | None) -> Model:
     if isinstance(source, Path) and source.suffix == ".flow":
         from neuralsym.engines import flow
+        from neuralsym.engines.tensorflow.operations import TENSORFLOW
 
-        return flow.read_model(flow.load(source))
+        return flow.read_model(flow.load(source), more=TENSORFLOW)
+    if isinstance(source, Path) and (source / "saved_model.pb").is_file():
+        from neuralsym.engines import tensorflow
+
+        return Model.of(tensorflow.to_symbolic(source))
     from neuralsym.engines import onnx
 
     if library is None:

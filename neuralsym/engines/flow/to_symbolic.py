@@ -46,7 +46,8 @@ CALLS = ("f", "cond", "body", "then_branch", "else_branch")
 the names of its parameters and results, joined by commas."""
 _MOST_CALLS = 10_000
 _SIZES = 1024
-"""Constants of so few elements are part of the program: shapes, axes, orders."""
+"""Whole numbers up to so many are part of the program, being shapes, axes, orders; and so is any
+single number."""
 
 
 class Place(Where):
@@ -145,9 +146,7 @@ class _Reader:
 class _GraphReader:
     """One function on its way to a graph."""
 
-    def __init__(
-        self, reader: _Reader, func: Function, around: Sequence[Function] = ()
-    ) -> None:
+    def __init__(self, reader: _Reader, func: Function, around: Sequence[Function] = ()) -> None:
         self.reader = reader
         self.flow = reader.flow
         self.func = func
@@ -189,7 +188,8 @@ class _GraphReader:
             self.inputs.append(made)
             return made
         tensor = self.reader.tensor(var)
-        if not var.learnable and tensor.size <= _SIZES and not tensor.dtype.is_float:
+        small = not tensor.shape if tensor.dtype.is_float else tensor.size <= _SIZES
+        if small and not var.learnable:
             return ops.constant(tensor)
         return make_weight(tensor, trainable=var.learnable)
 
