@@ -8,14 +8,26 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neuralsym.cpu.arrays import Operand as ArrayOperand
+from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.array_row import Side, array_row
-from neuralsym.cpu.kernels.geometry import window
+from neuralsym.cpu.kernels.geometry import Window, window
 from neuralsym.cpu.kernels.movement import FAILURES, View, copy_rows, settled, view
-from neuralsym.cpu.kernels.units import Function, are_tensors, decoder, encoder, same, units
+from neuralsym.cpu.kernels.units import (
+    Function,
+    are_tensors,
+    check_count,
+    decoder,
+    encoder,
+    same,
+    units,
+)
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.program import Row, Sizes, Step
+from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.scalar_ir import IR_TYPE
+from neuralsym.cpu.templates.overlap import OverlapText, overlap_text
 from neuralsym.dtypes import NumberType
 
 
@@ -115,6 +127,8 @@ class Col2Im(Kernel):
 
     def adjust(self, step: Step) -> None:
         y = step.outputs[0]
+        if _in_vectors(y.dtype):
+            return
         _, total, _ = _sum(y.dtype)
         item = ArrayOperand(total, 0).itemsize
         step.need_scratch("plane", lambda sizes: item * sizes.workers * prod(sizes.shape(y)[2:]))
@@ -133,6 +147,8 @@ class Col2Im(Kernel):
             for size, before, after, taps, dilation in ends
         ]
         counts = [span // stride + 1 for span, stride in zip(spans, found.strides, strict=True)]
+        if _in_vectors(x.dtype):
+            return [self._added(step, sizes, found, counts)]
         kind, total, loop = _sum(x.dtype)
         lines = [image, block, counts, found.strides, found.dilations, found.before]
         geometry = np.array(lines, np.int64).reshape(-1)
@@ -145,6 +161,54 @@ class Col2Im(Kernel):
         ]
         return [array_row(step, sizes, loop, sides, name="col2im")]
 
+    def _added(self, step: Step, sizes: Sizes, found: Window, counts: Sequence[int]) -> Row:
+        """Numbers of the machine's own are added line by line (templates/overlap.py)."""
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        batch, channels, *image = sizes.shape(y)
+        check_count(step, sizes, x, batch * channels * prod(found.kernel) * prod(counts))
+        item, stride = x.dtype.itemsize, found.strides[-1]
+        table = lines_of(found, image, counts) * np.array([item, item, 1], np.int64)
+        words: list[Word] = [Operand(y), Operand(x), table.reshape(-1), batch * channels]
+        words += [item * prod(image), item * prod(found.kernel) * prod(counts), len(table)]
+        text = OverlapText(x.dtype, stride == 1, self.target.vector_bytes)
+        return Row(_overlap_code(text), [*words, item * stride])
+
+
+def lines_of(found: Window, image: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
+    """Of each line of entries that lies on the image: where it begins, where it goes, its length.
+
+    A line is what one tap reads along the last axis; they are in the order of the taps.
+    """
+    taps, entries = prod(found.kernel), prod(counts)
+    numbers = np.arange(taps * entries // counts[-1]).reshape(taps, -1)
+    tap, rest = np.divmod(numbers, numbers.shape[1])
+    sides = zip(found.kernel, found.strides, found.dilations, found.before, strict=True)
+    *outer, (kernel, stride, dilation, before) = sides
+    first = tap % kernel * dilation - before
+    low = np.maximum(0, -(first // stride))
+    high = np.minimum(counts[-1], (image[-1] - 1 - first) // stride + 1)
+    inside, target, size = high > low, first + low * stride, image[-1]
+    tap = tap // kernel
+    for axis in range(len(outer) - 1, -1, -1):
+        kernel, stride, dilation, before = outer[axis]
+        at = rest % counts[axis] * stride + tap % kernel * dilation - before
+        rest, tap = rest // counts[axis], tap // kernel
+        inside = inside & (at >= 0) & (at < image[axis])
+        target, size = target + at * size, size * image[axis]
+    made = np.stack([numbers * counts[-1] + low, target, high - low], -1)
+    return np.asarray(made[inside], np.int64)
+
+
+def _in_vectors(kind: NumberType) -> bool:
+    """Whether the machine adds numbers of a type as they lie in memory."""
+    return kind in IR_TYPE and kind is not NumberType.BOOL
+
+
+@cache
+def _overlap_code(text: OverlapText) -> Code:
+    return Code("col2im", "col2im", overlap_text(text, "col2im"))
+
 
 def _any(value: Any) -> Any:
     return np.uint8(value != 0)
@@ -154,10 +218,6 @@ def _sum(kind: NumberType) -> tuple[str, str, Callable[..., None]]:
     """The types to see elements and sums as, and the loop that adds up."""
     if kind is NumberType.BOOL:
         return "uint8", "int64", _summing(same, _any)
-    if kind.is_integer:
-        # Signed and unsigned sums have the same bits.
-        signed = f"int{8 * kind.itemsize}"
-        return signed, signed, _summing(same, same)
     total = "float32" if kind.itemsize == 2 else kind.value
     return kind.value, total, _summing(decoder(kind), encoder(kind))
 
