@@ -425,18 +425,6 @@ def test_a_zoo_network_gives_the_same_answer() -> None:
     _same_answers(zoo.squeezenet1_1(size=32))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.models())
-def test_every_zoo_network_is_written_and_read(name: str) -> None:
-    net = zoo.create(name)
-    if sum(w.nbytes for w in (net.weights.tensor(n) for n in net.weights)) > 2**27:
-        pytest.skip("over 128 MiB of weights")
-    flow = engine.of_symbolic(net.model)
-    again = engine.read_model(flow)
-    assert len(again.graph.weights) == len(net.graph.weights)
-    assert [str(p) for p in Network(again).outputs] == [str(p) for p in net.outputs]
-
-
 def test_layers_of_all_kinds_are_written() -> None:
     x = nn.input(("N", 3, 8, 8))
     y = x | nn.conv2d(4, 3) | nn.batch_norm() | nn.gelu(approximate=True) | nn.max_pool2d(2)
