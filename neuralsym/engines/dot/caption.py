@@ -24,7 +24,7 @@ from neuralsym.ops import base
 LONGEST = 40
 """Letters of one setting; longer ones lose their end."""
 
-SHOWN = 4
+SHOWN = 8
 """Constants of at most so many elements are shown by their values."""
 
 TITLE = 26
@@ -180,7 +180,8 @@ def settings(node: Node) -> list[str]:
         for name, value in node.attrs.items()
         if name not in node.op.body_attributes and not _is_default(node, name, value)
     }
-    words = list(_window(node, rest)) if issubclass(node.op, base.Window) else []
+    windowed = "kernel_shape" in node.op.schema.attributes
+    words = list(_window(node, rest)) if windowed else []
     return words + [short(f"{name} {_attribute(value)}") for name, value in sorted(rest.items())]
 
 
@@ -189,14 +190,23 @@ def _is_default(node: Node, name: str, value: Any) -> bool:
     return spec is not None and not spec.required and value == spec.default
 
 
-def _window(node: Node, rest: dict[str, Any]) -> Iterator[str]:
-    """`3×3`, `stride 2`, `pad 1`, `dilation 2`, `groups 32`; takes what it tells out of `rest`."""
-    kernel = rest.pop("kernel_shape", None)
+def size_of(node: Node) -> str:
+    """The size of a window, `3×3`, from the attribute or from the weights; "" of other nodes."""
+    if "kernel_shape" not in node.op.schema.attributes:
+        return ""
+    kernel = node.attrs.get("kernel_shape")
     if kernel is None and len(node.inputs) > 1 and node.inputs[1] is not None:
         shape = getattr(node.inputs[1].type, "shape", None)
         kernel = shape[2:] if shape else None
-    if kernel:
-        yield times(tuple(kernel))
+    return times(tuple(kernel)) if kernel else ""
+
+
+def _window(node: Node, rest: dict[str, Any]) -> Iterator[str]:
+    """`3×3`, `stride 2`, `pad 1`, `dilation 2`, `groups 32`; takes what it tells out of `rest`."""
+    rest.pop("kernel_shape", None)
+    size = size_of(node)
+    if size:
+        yield size
     for name, word, usual in (("strides", "stride", 1), ("dilations", "dilation", 1)):
         value = rest.pop(name, None)
         if value is not None and any(v != usual for v in value):

@@ -22,8 +22,8 @@ from neuralsym.engines.dot.caption import (
     caption,
     kind_of,
     last_part,
-    settings,
     short,
+    size_of,
     type_text,
 )
 from neuralsym.errors import BadAttribute
@@ -78,15 +78,18 @@ class Group:
         return self.name.removeprefix(inside) or self.name
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """What its box says under the name while it is closed."""
+    def said(self) -> str:
+        """What it is and its parameters: `bottleneck · 75,008 parameters`."""
         said = [] if self.what in _PLAIN or self.what == self.label else [self.what]
         if self.parameters:
             said.append(f"{self.parameters:,} parameters")
-        lines = [" · ".join(said)] if said else []
-        if len(self.contents) <= FEW:
-            lines.append(short(" · ".join(self.contents), 2 * LONGEST))
-        return tuple(lines)
+        return " · ".join(said)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What its box says under the name while it is closed."""
+        few = " · ".join(self.contents) if len(self.contents) <= FEW else ""
+        return tuple(line for line in (self.said, short(few, 2 * LONGEST)) if line)
 
     @property
     def detail(self) -> tuple[str, ...]:
@@ -260,7 +263,7 @@ class _Builder:
             if symbol.node.op is Weight and symbol.node not in self.counted:
                 self.counted.add(symbol.node)
                 parameters += symbol.node.attrs["value"].size
-        words = " ".join([node.op_type, *settings(node)[:1]])
+        words = f"{node.op_type} {size_of(node)}".rstrip()
         above: Group | None = group
         while above is not None:
             above.parameters += parameters
@@ -355,18 +358,20 @@ class _Places:
 
 def _flatten(made: Outline) -> None:
     """A group of one box is that box, which takes the group's name where that was chosen."""
-    for group in reversed(made.groups[1:]):
+    instead: dict[Part, Part] = {}
+    for group in reversed(made.groups):
+        group.parts = [instead.get(part, part) for part in group.parts]
         parent = group.parent
-        assert parent is not None
+        if parent is None:
+            continue
         if len(group.parts) != 1 or group.what == "body":
             continue
         (only,) = group.parts
         only.parent = parent
-        parent.parts[parent.parts.index(group)] = only
-        if isinstance(only, Box):
-            if group.named and _says_more(group.label, only.caption):
-                said = only.caption
-                only.caption = Caption(said.title, (short(group.label), *said.lines), said.detail)
+        instead[group] = only
+        if isinstance(only, Box) and group.named and _says_more(group.label, only.caption):
+            said = only.caption
+            only.caption = Caption(said.title, (short(group.label), *said.lines), said.detail)
         group.parts = []
     made.groups[1:] = [group for group in made.groups[1:] if group.parts]
 

@@ -1,0 +1,78 @@
+"""Pictures of networks: SVG and HTML files drawn here, DOT files for Graphviz."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from neuralsym.core.files import replacing, target_of
+from neuralsym.core.graph import Graph
+from neuralsym.draw.drawing import svg_of
+from neuralsym.draw.place import place
+from neuralsym.engines import dot
+from neuralsym.engines.dot.outline import outline
+from neuralsym.errors import FormatError, did_you_mean
+from neuralsym.summary import summarize
+
+__all__ = ["SUFFIXES", "html", "notebook", "plot", "svg"]
+
+SUFFIXES = (".svg", ".html", ".dot")
+"""The files that `plot` writes."""
+
+
+def plot(graph: Graph, path: str | PathLike[str], depth: int | None = None) -> Path:
+    """Write a picture, .svg, .html or .dot by the suffix; gives the path.
+
+    depth: how many levels of scopes are opened; None for as many as fit a page (.dot: all). In an
+    .html file each can be opened and closed. Raises FormatError for another suffix or a place
+    that cannot be written, BadAttribute for a depth that is no level.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES[:-1]) + f" or {SUFFIXES[-1]}"
+        hint = did_you_mean(path.suffix, SUFFIXES)
+        raise FormatError(f"{path}: a picture is {known}, not {path.suffix!r}{hint}")
+    target = target_of(path, "model.svg")
+    if path.suffix == ".dot":
+        dot.save(graph, path, depth)
+        return path
+    text = svg(graph, depth) if path.suffix == ".svg" else html(graph, depth)
+    with replacing(path, [target]) as (file,):
+        file.write(text.encode())
+    return path
+
+
+def svg(graph: Graph, depth: int | None = None) -> str:
+    """A drawing as an SVG document, which needs nothing else. depth: as for `plot`."""
+    return svg_of(place(outline(graph).view(depth)), graph.name, _totals(graph))
+
+
+def html(graph: Graph, depth: int | None = None) -> str:
+    """A page of one file whose scopes open and close, with search and details on pointing.
+
+    It names nothing outside itself. depth: how far it is open at first, as for `plot`.
+    """
+    from neuralsym.draw.page import page_of
+
+    return page_of(outline(graph), depth, graph.name, _totals(graph))
+
+
+def notebook(graph: Graph) -> str:
+    """What a notebook shows for a graph: its drawing, with bars where it is large."""
+    style = "max-height:720px;overflow:auto;background:#ffffff;border:1px solid #d5d9e0"
+    head = f"<!-- {escape(repr(graph)).replace('--', '- -')} -->"
+    return f'{head}<div style="{style}">{svg(graph)}</div>'
+
+
+def _totals(graph: Graph) -> str:
+    """`25,557,032 parameters (102.4 MB), 4.09 G multiply-adds`."""
+    made = summarize(graph)
+    said = f"{made.parameters:,} parameters ({made.nbytes / 1e6:,.1f} MB)"
+    macs = made.macs
+    if not isinstance(macs, int) or not macs:
+        return said
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if macs >= size:
+            return f"{said}, {macs / size:.3g} {unit} multiply-adds of a batch of one"
+    return f"{said}, {macs} multiply-adds of a batch of one"
