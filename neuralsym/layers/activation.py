@@ -10,57 +10,22 @@ from typing import Any, TypeAlias
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, did_you_mean
+from neuralsym.layers import rectifiers, sigmoids, softmaxes
 from neuralsym.layers.base import label
 from neuralsym.layers.factory import Factory, layer
 from neuralsym.layers.noise import identity
-from neuralsym.layers.rectifiers import (
-    celu,
-    elu,
-    hard_shrink,
-    leaky_relu,
-    prelu,
-    relu,
-    relu6,
-    rrelu,
-    selu,
-    soft_shrink,
-    sparse_plus,
-    squareplus,
-    tanh_shrink,
-    threshold,
-    thresholded_relu,
-)
-from neuralsym.layers.sigmoids import (
-    exponential,
-    gelu,
-    glu,
-    hard_sigmoid,
-    hard_silu,
-    hard_tanh,
-    log_sigmoid,
-    mish,
-    sigmoid,
-    silu,
-    softplus,
-    softsign,
-    sparse_sigmoid,
-    tanh,
-)
-from neuralsym.layers.softmaxes import log_softmax, softmax, softmax2d, softmin, sparsemax
 
 Activation: TypeAlias = str | Callable[[Symbol], Symbol] | None
 """The setting of other layers: a name, a layer or function of a symbol, or None for none."""
 
-_ALL: list[Any] = [
-    *(relu, relu6, leaky_relu, rrelu, prelu, elu, selu, celu, gelu, silu, hard_silu, sigmoid),
-    *(hard_sigmoid, log_sigmoid, tanh, hard_tanh, tanh_shrink, softsign, softplus, softmax),
-    *(softmin, softmax2d, log_softmax, sparsemax, exponential, mish, hard_shrink, soft_shrink),
-    *(threshold, thresholded_relu, glu, squareplus, sparse_plus, sparse_sigmoid),
-]
-NAMES: dict[str, Any] = {f.__name__: f for f in _ALL} | {
-    "swish": silu,
-    "hard_swish": hard_silu,
-    "exp": exponential,
+NAMES: dict[str, Any] = {
+    **{
+        name: made
+        for module in (rectifiers, sigmoids, softmaxes)
+        for name, made in vars(module).items()
+        if isinstance(made, Factory)
+    },
+    "exp": sigmoids.exponential,
     "linear": identity,
     "identity": identity,
 }
@@ -98,7 +63,8 @@ def activate(x: Symbol, function: Activation, **settings: Any) -> Symbol:
         raise BadAttribute(f"activation={found!r}: a name or a function of a symbol is needed")
     if not isinstance(found, Factory):
         result = found(x, **settings)
-    elif found is prelu or found not in NAMES.values():  # it may have weights: a layer inside
+    elif found is rectifiers.prelu or found not in NAMES.values():
+        # It may have weights: a layer inside.
         result = found.make((), settings)(x)
     else:
         found.check((), settings)

@@ -17,7 +17,7 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import is_whole, require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.window import LARGEST_AXIS
 
@@ -33,7 +33,7 @@ def _wanted(x: Symbol, rank: int, output_size: OutputSize) -> list[Any]:
     if isinstance(output_size, (list, tuple)):
         given = [*output_size]
     for n in given:
-        if n is not None and (not hasattr(n, "__index__") or isinstance(n, bool) or n < 1):
+        if n is not None and (not is_whole(n) or n < 1):
             raise BadAttribute(
                 f"output_size={output_size!r}: positive integers, or None for the size that is"
             )

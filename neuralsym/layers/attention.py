@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -214,14 +215,15 @@ def grouped_query_attention(
     return made.attend(xs, heads, sizes, masks, None, None, return_attention_scores)
 
 
+@dataclass(frozen=True, eq=False)
 class Projections:
     """Attention between projections in and out, as both layers of heads have it."""
 
-    def __init__(
-        self, use_bias: bool, kernel: Init, bias: Init, use_gate: bool, packed: bool
-    ) -> None:
-        self.use_bias, self.kernel, self.bias = use_bias, kernel, bias
-        self.use_gate, self.packed = use_gate, packed
+    use_bias: bool
+    kernel: Init
+    bias: Init
+    use_gate: bool
+    packed: bool
 
     def attend(
         self,

@@ -13,12 +13,11 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute
 from neuralsym.layers.activation import Activation, activate
 from neuralsym.layers.base import Result, require_shape
-from neuralsym.layers.convolution import bias_weight, window
+from neuralsym.layers.convolution import window
 from neuralsym.layers.factory import layer
-from neuralsym.layers.gates import OnesBetween
-from neuralsym.layers.initializers import fans, get
+from neuralsym.layers.initializers import fans
 from neuralsym.layers.noise import check_rates
-from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.weights import Init, bias_weight, weight, with_entries
 from neuralsym.layers.window import Padding, Sizes, axis_sizes
 from neuralsym.layers.wrappers import at_every_step
 
@@ -49,8 +48,8 @@ def _conv_lstm(
     shape = (4 * filters, filters, *kernel)
     r = weight("recurrent_kernel", shape, initializers[1], fans=fans(shape, "conv"), dtype=x.dtype)
     init = initializers[2]
-    if unit_forget_bias and not isinstance(init, np.ndarray):
-        init = OnesBetween(get(init), filters, 2 * filters)
+    if unit_forget_bias:
+        init = with_entries(init, 1.0, filters, 2 * filters)
     bias = bias_weight(x, 4 * filters, use_bias, init)
 
     def project(frames: Symbol) -> Symbol:

@@ -16,7 +16,7 @@ from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.initializers import fans
 from neuralsym.layers.padding import PaddingMode, border_mode, surround
-from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.weights import Init, bias_weight, weight
 from neuralsym.layers.window import (
     Padding,
     Sizes,
@@ -72,13 +72,6 @@ def check_groups(channels: int, filters: int, groups: int) -> None:
         raise BadAttribute(
             f"groups={groups}: must divide the {channels} input channels and the {filters} filters"
         )
-
-
-def bias_weight(x: Symbol, size: int, use_bias: bool, init: Init) -> Symbol | None:
-    """The weight `bias` for the channels that come out of x."""
-    if not use_bias:
-        return None
-    return weight("bias", (size,), init, fans=fans((size,), "vector"), dtype=x.dtype)
 
 
 def _conv(

@@ -11,11 +11,11 @@ from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers.activation import Activation, activate
 from neuralsym.layers.base import require_shape
-from neuralsym.layers.convolution import bias_weight, check_groups
+from neuralsym.layers.convolution import check_groups
 from neuralsym.layers.factory import layer
 from neuralsym.layers.initializers import fans
 from neuralsym.layers.padding import surround
-from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.weights import Init, bias_weight, weight
 from neuralsym.layers.window import Padding, Sizes, axis_sizes, transpose_attributes
 
 

@@ -10,7 +10,7 @@ from neuralsym.layers.activation import Activation, activate
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.initializers import fans
-from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.weights import Init, bias_weight, weight
 
 
 def _affine(
@@ -25,10 +25,7 @@ def _affine(
         raise BadAttribute(f"units={units}: must be at least 1")
     shape = (size, units)
     kernel = weight("kernel", shape, kernel_initializer, fans=fans(shape, "dense"), dtype=x.dtype)
-    bias = None
-    if use_bias:
-        size_of = fans((units,), "vector")
-        bias = weight("bias", (units,), bias_initializer, fans=size_of, dtype=x.dtype)
+    bias = bias_weight(x, units, use_bias, bias_initializer)
     if x.rank == 2:
         return ops.gemm(x, kernel, bias) if bias is not None else ops.matmul(x, kernel)
     product = ops.matmul(x, kernel)

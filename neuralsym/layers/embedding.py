@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from neuralsym import ops
 from neuralsym.core.leaves import constant
@@ -15,21 +13,8 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch
 from neuralsym.layers.base import Result, require_shape
 from neuralsym.layers.factory import layer
-from neuralsym.layers.initializers import Fans, Initializer, fans, get
-from neuralsym.layers.streams import Stream
-from neuralsym.layers.weights import Init, weight
-
-
-@dataclass(frozen=True)
-class ZeroRow(Initializer):
-    """Another initializer's values, with zeros in one row: the vector of padding."""
-
-    inner: Initializer
-    row: int
-
-    def _fill(self, out: NDArray[Any], stream: Stream, fans: Fans) -> None:
-        self.inner._fill(out, stream, fans)
-        out[self.row] = 0
+from neuralsym.layers.initializers import fans
+from neuralsym.layers.weights import Init, weight, with_entries
 
 
 def _table(input_dim: int, output_dim: int, init: Init, padding_idx: int | None) -> Symbol:
@@ -40,8 +25,8 @@ def _table(input_dim: int, output_dim: int, init: Init, padding_idx: int | None)
     if padding_idx is not None:
         if not -input_dim <= padding_idx < input_dim:
             raise BadAttribute(f"padding_idx={padding_idx}: the table has {input_dim} rows")
-        if not isinstance(init, np.ndarray):
-            init = ZeroRow(get(init), padding_idx % input_dim)
+        row = padding_idx % input_dim
+        init = with_entries(init, 0.0, row, row + 1)
     return weight("embeddings", shape, init, fans=fans(shape, "embedding"))
 
 

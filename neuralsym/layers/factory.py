@@ -24,7 +24,7 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.scope import check_name
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line
-from neuralsym.layers.base import A, B, Layer, Origin, P, Plain, fresh, label, not_a_value
+from neuralsym.layers.base import A, B, Layer, Origin, P, Plain, fresh, is_whole, label, not_a_value
 
 
 class Factory(Generic[A, P, B]):
@@ -123,17 +123,7 @@ class Factory(Generic[A, P, B]):
             setting = self.settings.get(key)
             if setting is None or setting.kind in (setting.VAR_POSITIONAL, setting.VAR_KEYWORD):
                 continue
-            annotation = _annotation(setting)
-            rule = CHECKS.get(annotation.removesuffix(" | None"))
-            if rule is None and annotation.startswith(("Literal['", 'Literal["')):
-                rule = CHECKS["str"]  # which words there are is for the layer to say
-            if rule is None or (value is None and annotation.endswith(" | None")):
-                continue
-            what, holds = rule
-            if not holds(value):
-                raise TypeError(
-                    f"{self.kind}: {key} is {what}, not {_short(value)}{at_line(user_line())}"
-                )
+            check_setting(self.kind, key, value, _annotation(setting))
         try:
             check_name(bound.arguments.get("name"))
         except BadAttribute as error:
@@ -211,12 +201,20 @@ def _short(value: object) -> str:
 
 
 # -- types of settings -------------------------------------------------------------------------
-def _whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray, Symbol))
+def check_setting(kind: str, key: str, value: object, annotation: str) -> None:
+    """Raise TypeError where a setting is not what its annotation, as text, says it is."""
+    rule = CHECKS.get(annotation.removesuffix(" | None"))
+    if rule is None and annotation.startswith(("Literal['", 'Literal["')):
+        rule = CHECKS["str"]  # which words there are is for the layer to say
+    if rule is None or (value is None and annotation.endswith(" | None")):
+        return
+    what, holds = rule
+    if not holds(value):
+        raise TypeError(f"{kind}: {key} is {what}, not {_short(value)}{at_line(user_line())}")
 
 
 def _real(value: object) -> bool:
-    return _whole(value) or isinstance(value, (float, np.floating))
+    return is_whole(value) or isinstance(value, (float, np.floating))
 
 
 def _several(value: object) -> bool:
@@ -224,7 +222,7 @@ def _several(value: object) -> bool:
         return False
     if isinstance(value, np.ndarray):
         return value.ndim == 1 and value.dtype.kind in "iu"
-    return all(_whole(v) for v in value)
+    return all(is_whole(v) for v in value)
 
 
 def _reals(value: object) -> bool:
@@ -233,30 +231,52 @@ def _reals(value: object) -> bool:
     return isinstance(value, (list, tuple)) and all(_real(v) for v in value)
 
 
+def _each(value: object, holds: Callable[[object], bool]) -> bool:
+    """Whether it is a sequence or a vector whose elements all are such; text is none."""
+    if isinstance(value, (str, bytes, Symbol)) or not isinstance(value, (Sequence, np.ndarray)):
+        return False
+    return not (isinstance(value, np.ndarray) and value.ndim != 1) and all(map(holds, value))
+
+
 CHECKS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "int": ("an integer", _whole),
+    "int": ("an integer", is_whole),
     "float": ("a number", _real),
     "bool": ("True or False", lambda v: isinstance(v, (bool, np.bool_))),
     "str": ("text", lambda v: isinstance(v, str)),
-    "Sizes": ("an integer or a sequence of integers", lambda v: _whole(v) or _several(v)),
+    "Sizes": ("an integer or a sequence of integers", lambda v: is_whole(v) or _several(v)),
     "Sequence[int]": ("a sequence of integers", _several),
     "int | Sequence[int]": (
         "an integer or a sequence of integers",
-        lambda v: _whole(v) or _several(v),
+        lambda v: is_whole(v) or _several(v),
     ),
     "Sequence[float]": ("a sequence of numbers", _reals),
     "float | Sequence[float]": (
         "a number or a sequence of numbers",
         lambda v: _real(v) or _reals(v),
     ),
+    "int | Sequence[int | None]": (
+        "an integer or a sequence of integers and None",
+        lambda v: is_whole(v) or _each(v, lambda n: n is None or is_whole(n)),
+    ),
+    "Sequence[str]": ("a sequence of texts", lambda v: _each(v, lambda w: isinstance(w, str))),
     "Symbol": ("a Symbol", lambda v: isinstance(v, Symbol)),
+    "Symbol | Sequence[Symbol]": (
+        "a Symbol or a sequence of Symbols",
+        lambda v: isinstance(v, Symbol) or _each(v, lambda s: isinstance(s, Symbol)),
+    ),
+    "Callable[[Any], Symbol]": ("a function of a symbol", callable),
+    "Step | Sequence[Step]": (
+        "a cell or a sequence of cells",
+        lambda v: callable(v) or (_each(v, callable) and len(cast("Sequence[Any]", v)) > 0),
+    ),
+    "MergeMode": ("a name or None", lambda v: v is None or isinstance(v, str)),
     "bool | str": ("True, False or text", lambda v: isinstance(v, (bool, np.bool_, str))),
     "Activation": (
         "a name, a function of a symbol, or None",
         lambda v: v is None or isinstance(v, str) or callable(v),
     ),
     **dict.fromkeys(
-        ("Interpolation", "Mode", "PaddingMode", "Encoding"),
+        ("Interpolation", "Mode", "PaddingMode", "Encoding", "OutputMode"),
         ("text", lambda v: isinstance(v, str)),
     ),
 }

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute
 from neuralsym.layers.activation import NAMES, Activation, activate, find
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import require_between, require_shape
 from neuralsym.layers.initializers import Fans, Initializer, fans, get
 from neuralsym.layers.streams import Stream
-from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.weights import Init, weight, with_entries
+from neuralsym.layers.window import LARGEST_AXIS
 from neuralsym.weights.recurrent import PLACES
 
 
@@ -78,23 +78,6 @@ class PerDirection(Initializer):
 
 
 @dataclass(frozen=True)
-class OnesBetween(Initializer):
-    """Another initializer's values, with ones from `start` to `stop`: a forget gate's bias."""
-
-    inner: Initializer
-    start: int
-    stop: int
-
-    @property
-    def needs_fans(self) -> bool:  # type: ignore[override]
-        return self.inner.needs_fans
-
-    def _fill(self, out: NDArray[Any], stream: Stream, fans: Fans) -> None:
-        self.inner._fill(out, stream, fans)
-        out[self.start : self.stop] = 1
-
-
-@dataclass(frozen=True)
 class Recurrence:
     """The settings of a recurrent layer or cell that make its weights and its step."""
 
@@ -111,8 +94,7 @@ class Recurrence:
     reset_after: bool = True
 
     def __post_init__(self) -> None:
-        if self.units < 1:
-            raise BadAttribute(f"units={self.units}: must be at least 1")
+        require_between("units", self.units, 1, LARGEST_AXIS)
 
     def weights(self, features: int, directions: int, dtype: Any, suffix: str = "") -> Weights:
         """The weights of one layer, made or found; suffix tells the layers of a stack apart."""
@@ -132,8 +114,8 @@ class Recurrence:
         if self.use_bias:
             wide = gated * (2 if self.recurrent_bias else 1)
             init = self.bias_initializer
-            if self.unit_forget_bias and not isinstance(init, np.ndarray):
-                init = OnesBetween(get(init), _FORGET * units, (_FORGET + 1) * units)
+            if self.unit_forget_bias:
+                init = with_entries(init, 1.0, _FORGET * units, (_FORGET + 1) * units)
             size = (float(wide), float(wide))
             bias = made("bias", (directions, wide), init, size)
         return Weights(kernel, recurrent, bias)

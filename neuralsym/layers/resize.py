@@ -55,16 +55,13 @@ def _resize(x: Symbol, size: dict[str, Any], mode: str, **settings: Any) -> Symb
     return ops.resize(x, None, **size, **(ways[mode] | settings))
 
 
-def _scales(x: Symbol, factors: Sequence[float]) -> dict[str, Any]:
+def _scales(factors: Sequence[float]) -> dict[str, Any]:
     return {"scales": np.array([1.0, 1.0, *factors], np.float32)}
 
 
-def _sizes(x: Symbol, sizes: Sequence[int]) -> dict[str, Any]:
+def _sizes(sizes: Sequence[int]) -> dict[str, Any]:
     """The setting that gives these spatial sizes; batch and channels stay, whatever they are."""
-    return {
-        "sizes": np.array(sizes, np.int64),
-        "axes": tuple(range(2, 2 + len(sizes))),
-    }
+    return {"sizes": np.array(sizes, np.int64), "axes": tuple(range(2, 2 + len(sizes)))}
 
 
 def resized(
@@ -77,7 +74,7 @@ def resized(
     settings = _CUBIC if mode == "cubic" else {}
     if antialias and mode != "nearest-exact":
         settings = settings | {"antialias": 1, "exclude_outside": 1}
-    return _resize(x, _sizes(x, size), mode, **settings)
+    return _resize(x, _sizes(size), mode, **settings)
 
 
 def _unknown(setting: str, given: object, known: dict[str, Any]) -> str:
@@ -146,7 +143,7 @@ def _upsample(x: Symbol, rank: int, size: Sizes, interpolation: str) -> Symbol:
     if interpolation == "bicubic" and rank != 2:
         raise BadAttribute(f"interpolation='bicubic' is for two spatial axes, not {rank}")
     mode = "nearest" if interpolation == "nearest" else _KERAS[interpolation]
-    return _resize(x, _scales(x, factors), mode, **(_CUBIC if mode == "cubic" else {}))
+    return _resize(x, _scales(factors), mode, **(_CUBIC if mode == "cubic" else {}))
 
 
 @plain_layer
@@ -174,9 +171,8 @@ def upsampling2d(
 
     "nearest" repeats rows and columns; "bilinear" and "bicubic" take pixel centres (half_pixel,
     torch's align_corners=False; bicubic's coefficient is -0.5 as in Keras over TensorFlow and JAX,
-    torch's -0.75, see `upsample`). Raises BadAttribute for
-    another interpolation (Keras's lanczos3 and lanczos5 are not in ONNX) and factors below 1,
-    ShapeMismatch for an input of another rank.
+    torch's -0.75, see `upsample`). Raises BadAttribute for another interpolation (Keras's lanczos3
+    and lanczos5 are not in ONNX) and factors below 1, ShapeMismatch for an input of another rank.
 
     Keras UpSampling2D; torch Upsample; Owl upsampling2d; ONNX Resize.
     """
@@ -236,7 +232,7 @@ def upsample(
             f"size={size!r}, scale_factor={scale_factor!r}: exactly one of them is needed"
         )
     if size is not None:
-        return _resize(x, _sizes(x, axis_sizes(size, rank, "size")), way, **settings)
+        return _resize(x, _sizes(axis_sizes(size, rank, "size")), way, **settings)
     given = scale_factor if isinstance(scale_factor, (Sequence, np.ndarray)) else None
     factors = [float(f) for f in given] if given is not None else [float(scale_factor)] * rank  # type: ignore[arg-type]
     if len(factors) != rank or not all(0 < f < np.inf for f in factors):
@@ -253,8 +249,8 @@ def upsample(
                 f"sizes, came {x.type}; give input() them"
             )
         whole = [int(n * f) for n, f in zip(lengths, factors, strict=True)]
-        return _resize(x, _sizes(x, whole), way, **settings)
-    return _resize(x, _scales(x, factors), way, **settings)
+        return _resize(x, _sizes(whole), way, **settings)
+    return _resize(x, _scales(factors), way, **settings)
 
 
 @plain_layer

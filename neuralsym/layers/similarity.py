@@ -14,11 +14,10 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.activation import Activation, activate
 from neuralsym.layers.base import require_shape
-from neuralsym.layers.convolution import bias_weight
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.initializers import fans
 from neuralsym.layers.merge import pair
-from neuralsym.layers.weights import Init, weight
+from neuralsym.layers.weights import Init, bias_weight, weight
 
 
 @layer

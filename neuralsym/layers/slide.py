@@ -19,6 +19,23 @@ from neuralsym.layers.padding import surround
 from neuralsym.layers.window import LARGEST_AXIS, Sizes, axis_sizes
 
 
+def _settings(
+    kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
+) -> tuple[tuple[int, ...], ...]:
+    """The four settings of windows over an image, each as two numbers."""
+    return (
+        axis_sizes(kernel_size, 2, "kernel_size"),
+        axis_sizes(dilation, 2, "dilation"),
+        axis_sizes(padding, 2, "padding", least=0),
+        axis_sizes(stride, 2, "stride"),
+    )
+
+
+def _count(size: int, kernel: int, dilation: int, padding: int, stride: int) -> int:
+    """How many windows there are along an axis; 0 or less where none fits."""
+    return (size + 2 * padding - (kernel - 1) * dilation - 1) // stride + 1
+
+
 @layer
 def unfold(
     x: Symbol,
@@ -37,10 +54,7 @@ def unfold(
 
     torch Unfold; ONNX Gather of rows and of columns, or Conv by one-hot kernels for open sizes.
     """
-    kernel = axis_sizes(kernel_size, 2, "kernel_size")
-    gaps = axis_sizes(dilation, 2, "dilation")
-    pads = axis_sizes(padding, 2, "padding", least=0)
-    steps = axis_sizes(stride, 2, "stride")
+    kernel, gaps, pads, steps = _settings(kernel_size, dilation, padding, stride)
     shape = require_shape(x, 4, axis=1)
     channels = int(shape[1])
     rows = channels * math.prod(kernel)
@@ -51,7 +65,7 @@ def unfold(
         return ops.reshape(y, [0, rows, -1])
     places, counts = [], []
     for axis, (n, k, d, p, s) in enumerate(zip(shape[2:], kernel, gaps, pads, steps, strict=True)):
-        count = (n + 2 * p - (k - 1) * d - 1) // s + 1
+        count = _count(n, k, d, p, s)
         if count < 1:
             raise ShapeMismatch(
                 f"a window spans {(k - 1) * d + 1} elements of axis {axis + 2} of {x.type}, which "
@@ -88,15 +102,9 @@ def fold(
     torch Fold; ONNX Col2Im.
     """
     sizes = axis_sizes(output_size, 2, "output_size")
-    kernel = axis_sizes(kernel_size, 2, "kernel_size")
-    gaps = axis_sizes(dilation, 2, "dilation")
-    pads = axis_sizes(padding, 2, "padding", least=0)
-    steps = axis_sizes(stride, 2, "stride")
+    kernel, gaps, pads, steps = _settings(kernel_size, dilation, padding, stride)
     shape = require_shape(x, 3)
-    counts = [
-        (n + 2 * p - (k - 1) * d - 1) // s + 1
-        for n, k, d, p, s in zip(sizes, kernel, gaps, pads, steps, strict=True)
-    ]
+    counts = list(map(_count, sizes, kernel, gaps, pads, steps))
     if min(counts) < 1:
         raise BadAttribute(f"no window of {kernel} fits output_size={sizes}")
     rows, columns = shape[1:]

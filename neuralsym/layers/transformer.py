@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute
 from neuralsym.layers.activation import Activation
 from neuralsym.layers.attention import multi_head_attention
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import require_between, require_shape
 from neuralsym.layers.dense import linear
 from neuralsym.layers.factory import layer
 from neuralsym.layers.noise import check_rates
 from neuralsym.layers.normalise import layer_norm
+from neuralsym.layers.window import LARGEST_STACK
 
 
+@dataclass(frozen=True, eq=False)
 class _Block:
-    """The parts of a block, and the order of norm and skip."""
+    """The parts of a block for x, and the order of norm and skip."""
 
-    def __init__(
-        self,
-        x: Symbol,
-        num_heads: int,
-        intermediate_dim: int,
-        activation: Activation,
-        norm_first: bool,
-        epsilon: float,
-        use_bias: bool,
-    ) -> None:
-        self.features = int(require_shape(x, rank=3, axis=2)[2])
-        if num_heads < 1 or self.features % num_heads:
-            raise BadAttribute(f"num_heads={num_heads}: must divide the features of {x.type}")
-        self.num_heads, self.intermediate_dim = num_heads, intermediate_dim
-        self.activation, self.norm_first = activation, norm_first
-        self.epsilon, self.use_bias = epsilon, use_bias
+    x: Symbol
+    num_heads: int
+    intermediate_dim: int
+    activation: Activation
+    norm_first: bool
+    epsilon: float
+    use_bias: bool
+
+    def __post_init__(self) -> None:
+        if self.num_heads < 1 or self.features % self.num_heads:
+            raise BadAttribute(
+                f"num_heads={self.num_heads}: must divide the features of {self.x.type}"
+            )
+
+    @property
+    def features(self) -> int:
+        return int(require_shape(self.x, rank=3, axis=2)[2])
 
     def around(self, x: Symbol, part: Callable[[Symbol], Symbol], norm: str) -> Symbol:
         made = layer_norm(epsilon=self.epsilon, center=self.use_bias, name=norm)
@@ -181,8 +185,8 @@ def transformer(
     check_rates(dropout=dropout)
     if len(xs) != 2:
         raise BadAttribute(f"takes (source, target), {len(xs)} symbols came")
-    if num_encoder_layers < 0 or num_decoder_layers < 0:
-        raise BadAttribute("num_encoder_layers and num_decoder_layers must not be negative")
+    require_between("num_encoder_layers", num_encoder_layers, 0, LARGEST_STACK)
+    require_between("num_decoder_layers", num_decoder_layers, 0, LARGEST_STACK)
     memory, y = xs
     for i in range(num_encoder_layers):
         memory = transformer_encoder_layer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,9 +17,35 @@ from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, user_line
 from neuralsym.layers.base import FRAME, Frame
 from neuralsym.layers.initializers import Fans, Initializer, get
+from neuralsym.layers.initializers import fans as fans_of
+from neuralsym.layers.streams import Stream
 
 Init: TypeAlias = str | float | Initializer | Callable[[tuple[int, ...]], ArrayLike] | NDArray[Any]
 """How a weight begins: an initializer or its name, a number, a function of the shape, an array."""
+
+
+@dataclass(frozen=True)
+class _Entries(Initializer):
+    inner: Initializer
+    value: float
+    start: int
+    stop: int
+
+    @property
+    def needs_fans(self) -> bool:  # type: ignore[override]
+        return self.inner.needs_fans
+
+    def _fill(self, out: NDArray[Any], stream: Stream, fans: Fans) -> None:
+        self.inner._fill(out, stream, fans)
+        out[self.start : self.stop] = self.value
+
+
+def with_entries(init: Init, value: float, start: int, stop: int) -> Init:
+    """`init` with a number from `start` to `stop` of the first axis; an array stays as it is.
+
+    A forget gate's bias and the vector of padding begin so.
+    """
+    return init if isinstance(init, np.ndarray) else _Entries(get(init), value, start, stop)
 
 
 class InitialTensor(Tensor):
@@ -94,6 +121,13 @@ def weight(
         initial.node = made.node
     frame.state.weights[name] = made
     return made
+
+
+def bias_weight(x: Symbol, size: int, use_bias: bool, init: Init) -> Symbol | None:
+    """The weight `bias` [size] in the number type of x; None without use_bias."""
+    if not use_bias:
+        return None
+    return weight("bias", (size,), init, fans=fans_of((size,), "vector"), dtype=x.dtype)
 
 
 def _owner(name: str) -> Frame:

@@ -9,10 +9,14 @@ import numpy as np
 
 from neuralsym.core.types import Size
 from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
+from neuralsym.layers.base import is_whole
 from neuralsym.ops.windows import LARGEST
 
 LARGEST_AXIS = 2**24
 """What a layer that writes an index for each element of an axis into the file takes at most."""
+
+LARGEST_STACK = 1000
+"""How many layers a layer that is a stack of them takes at most: it builds each of them."""
 
 Sizes: TypeAlias = int | Sequence[int]
 """One size for all spatial axes, or one for each."""
@@ -62,12 +66,12 @@ def axis_pairs(given: Any, rank: int, what: str) -> tuple[tuple[int, int], ...]:
     flat = [*given] if isinstance(given, (Sequence, tuple)) and not isinstance(given, str) else None
     if flat is None:
         flat = [given] * rank
-    if rank == 1 and len(flat) == 2 and all(map(_is_whole, flat)):
+    if rank == 1 and len(flat) == 2 and all(map(is_whole, flat)):
         flat = [tuple(flat)]
     pairs: list[tuple[int, int]] = []
     for part in flat:
-        pair = [part, part] if _is_whole(part) else part
-        if not isinstance(pair, Sequence) or len(pair) != 2 or not all(map(_is_whole, pair)):
+        pair = [part, part] if is_whole(part) else part
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not all(map(is_whole, pair)):
             raise BadAttribute(f"{what}={given!r}: {forms}")
         pairs.append((int(pair[0]), int(pair[1])))
     if len(pairs) != rank:
@@ -187,7 +191,3 @@ def transpose_attributes(
 
 def _pads(pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
     return {"pads": (*(p[0] for p in pairs), *(p[1] for p in pairs))}
-
-
-def _is_whole(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
