@@ -341,7 +341,8 @@ def _size(step: Step) -> Built:
 
 
 def _rank_of(step: Step) -> Built:
-    return ops.constant(_rank(step, step.take(1)[0]), "int32")
+    (x,) = step.take(1)
+    return _counted(ops.size(ops.shape(x))) if x.rank is None else ops.constant(x.rank, "int32")
 
 
 # -- reductions ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from neuralsym.engines.flow import BATCH, Flow, Function, Operation, Variable
+from neuralsym.engines.flow import Flow, Function, Operation, Variable
 from neuralsym.engines.flow.spelling import DIMS
 from neuralsym.engines.tensorflow.attributes import sizes, texts, type_name
 from neuralsym.engines.tensorflow.extra import load, tensorflow
@@ -81,6 +81,11 @@ class FlowBuilder:
         given = [walk.placeholder(self._tensor(t)) for t in begins]
         made = walk.run([self._tensor(t) for t in ends])
         results = {var: walk.result(var) for var in dict.fromkeys(made)}
+        # Files before version 5 have no marks: results are what nothing reads. Where that would be
+        # others, all are marked.
+        if set(self.flow.outputs(func)) != set(results.values()):
+            for var in results.values():
+                var.output = True
         return given, [results[var] for var in made]
 
     def compute_shapes(self) -> None:
@@ -99,18 +104,18 @@ class FlowBuilder:
             self.flow.vars[name].shape = list(np.shape(value))
 
     # -- of the source -----------------------------------------------------------------------
-    def value_of(self, tensor: Any) -> np.ndarray[Any, Any]:
+    def value_of(self, tensor: Any, name: str) -> np.ndarray[Any, Any]:
         """The value that a variable has in the session."""
         if self.sess is None:
             raise FormatError(
-                f"variable {tensor.op.name!r} has its value in a session: give FlowBuilder the "
+                f"variable {name!r} has its value in a session: give FlowBuilder the "
                 "session, or a graph whose variables are constants"
             )
         try:
             return np.asarray(self.sess.run(tensor))
         except tensorflow().errors.FailedPreconditionError:
             raise FormatError(
-                f"variable {tensor.op.name!r} has no value in the session: run the initializer, or "
+                f"variable {name!r} has no value in the session: run the initializer, or "
                 "restore a checkpoint"
             ) from None
 
@@ -163,21 +168,22 @@ class _Walk:
     def placeholder(self, tensor: Any) -> Variable:
         """A variable without data: an input."""
         var = self.variable(tensor)
-        var.producer = None
         shape = tensor.shape.as_list() if tensor.shape.rank is not None else []
         if None in shape[1:]:
             # A flow has one word for a free size, the batch: the others are named beside it.
             base = re.sub(r"\W", "_", tensor.op.name)
             words = [str(d) if d is not None else f"{base}_{i}" for i, d in enumerate(shape)]
             if shape[0] is None:
-                words[0], var.shape = self.builder.batch, [BATCH, *sizes(tensor.shape[1:])]
+                words[0] = self.builder.batch
             var.attrs[DIMS] = ",".join(words)
         return var
 
     def variable(self, tensor: Any) -> Variable:
         """The variable of a tensor: `x:0`, which is called `x` as well."""
         name = self.source.names.get(tensor.name, tensor.name) if not self.prefix else tensor.name
-        var = self.flow.var(self.prefix + name, type_name(tensor.dtype), sizes(tensor.shape))
+        var = self.flow.var(self.prefix + name)
+        if var.data is None:
+            var.type, var.shape = type_name(tensor.dtype), sizes(tensor.shape)
         if name.endswith(":0") and not self.prefix:
             self.alias(var, name[:-2])
         self.vars[tensor.name] = var
@@ -192,7 +198,7 @@ class _Walk:
             self.data(op, tensorflow().make_ndarray(op.get_attr("value")))
         elif op.type in STORED:
             if op.type != "VarHandleOp":
-                self.data(op, self.builder.value_of(op.outputs[0]))
+                self.data(op, self.builder.value_of(op.outputs[0], op.name))
         elif op.type in PLACEHOLDERS:
             self.placeholder(op.outputs[0])
         elif not self.passed(op):
@@ -213,7 +219,7 @@ class _Walk:
             return False
         given = op.inputs[0]
         if given.op.type == "VarHandleOp" and given.name not in self.vars:
-            self.data(given.op, self.builder.value_of(op.outputs[0]))
+            self.data(given.op, self.builder.value_of(op.outputs[0], given.op.name))
         var = self.vars[given.name]
         if var.data is None:
             return False
@@ -261,11 +267,9 @@ class _Walk:
 
     def result(self, var: Variable) -> Variable:
         """Let a variable be a result of the function; an input or a constant is copied."""
-        if var.producer is None:
-            return copied(self.flow, self.func, var, f"{var.name.removesuffix(':0')}/output")
-        if any(op.func is self.func for op in var.consumers):
-            var.output = True
-        return var
+        if var.producer is not None and var.producer.func is self.func:
+            return var
+        return copied(self.flow, self.func, var, f"{var.name.removesuffix(':0')}/output")
 
 
 def copied(flow: Flow, func: Function, var: Variable, name: str) -> Variable:

@@ -161,6 +161,8 @@ def _taken(model: Any) -> Any:
 
 def _traced(function: Any, inputs: Sequence[Any] | None) -> Any:
     tf = tensorflow()
+    called = getattr(function, "__call__", None)  # noqa: B004 - a module's own may say more
+    function = called if hasattr(called, "get_concrete_function") else function
     made = function if hasattr(function, "get_concrete_function") else tf.function(function)
     try:
         return made.get_concrete_function(*(inputs or ()))
