@@ -143,6 +143,22 @@ class Network(WeightsHolder, Editable):
         names = ("parameters", "trainable", "statistics", "constants", "nbytes", "macs")
         return {name: getattr(made, name) for name in names}
 
+    def plot(self, path: str | PathLike[str], *, depth: int | None = None) -> Path:
+        """Write a picture, an .svg, .html or .dot file; gives its path.
+
+        depth: how many levels of scopes (layers, blocks) are opened into what they consist of;
+        None for as many as fit a page, 0 for none. In an .html file each can be opened and closed
+        and is searched. Raises FormatError for another suffix or a place that cannot be written,
+        BadAttribute for a depth below 0.
+        """
+        from neuralsym import draw
+
+        return draw.plot(self.graph, path, depth)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return self.graph._repr_html_()
+
     def __str__(self) -> str:
         from neuralsym.summary import summarize
 

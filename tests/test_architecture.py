@@ -25,6 +25,7 @@ ORDER = (
     ("cpu",),
     ("engines",),
     ("summary", "ports", "weights", "chart", "edit"),
+    ("draw",),
     ("network",),
     ("layers",),
     ("zoo",),
@@ -43,10 +44,11 @@ NARROW = {
 # And this one is written in terms of another.
 BESIDE = {"neuralsym.engines.tensorflow": "neuralsym.engines.flow"}
 
-# A registry loads what fills it when it is first asked, and names nothing of it: the one upward
-# import that can be. Each with its reason.
+# A registry loads what fills it when it is first asked, and names nothing of it; a graph is drawn
+# by what stands above it: the upward imports that can be. Each with its reason.
 FILLS = {
     ("neuralsym.core.registry", "neuralsym.ops"): "defines the operators that symbols' + - * name",
+    ("neuralsym.core.graph", "neuralsym.draw"): "draws a graph that a notebook shows",
 }
 
 # Imports upward that only a type checker sees (`if TYPE_CHECKING:`), each with its reason.

@@ -124,6 +124,18 @@ def make_parser() -> argparse.ArgumentParser:
     summary = _add(commands, "summary", "models:summary", "show layers, parameters and MACs")
     _model(summary)
 
+    draw = _add(commands, "draw", "draw:draw", "draw a model as an .svg, .html or .dot file")
+    _model(draw)
+    draw.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help=".svg, .html (opens and closes), .dot"
+    )
+    draw.add_argument(
+        "--depth",
+        type=_whole,
+        metavar="N",
+        help="how many levels of scopes are opened (what fits a page; .dot: all)",
+    )
+
     compare = _add(
         commands,
         "compare",
@@ -255,6 +267,12 @@ def _measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the random input (0)")
     _dims(parser)
     parser.add_argument("--json", metavar="FILE", help="write all numbers")
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+    return int(text)
 
 
 def _positive(text: str) -> int:

@@ -157,6 +157,12 @@ class Graph:
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from neuralsym import draw
+
+        return draw.notebook(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         from neuralsym.core.dump import dump_graph, restore_graph
 

@@ -68,6 +68,8 @@ def notebook(graph: Graph) -> str:
 def _totals(graph: Graph) -> str:
     """`25,557,032 parameters (102.4 MB), 4.09 G multiply-adds`."""
     made = summarize(graph)
+    if not made.parameters:
+        return f"{len(outline(graph).boxes):,} operators, inputs and outputs"
     said = f"{made.parameters:,} parameters ({made.nbytes / 1e6:,.1f} MB)"
     macs = made.macs
     if not isinstance(macs, int) or not macs:

@@ -90,8 +90,8 @@ class _Page:
             odd = " odd" if group.level % 2 else ""
             yield (
                 f'<div class="group{odd}{state}" data-i="{number}" '
-                f'data-group="{escape(group.name)}"><h2>{escape(name)}'
-                f'<span>{escape(said)}</span></h2><div class="face">{_face(group)}</div>'
+                f'data-group="{escape(group.name)}"><h2><span>{escape(name)}'
+                f'<span>{escape(said)}</span></span></h2><div class="face">{_face(group)}</div>'
             )
         yield '<div class="rows">'
         for row in rows.rows:
