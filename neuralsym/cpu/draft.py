@@ -2,30 +2,104 @@
 
 Generating code without optimising takes a quarter of the time, and such code takes two to three
 times as long as it should, with the same results to the bit. So the first run of a large network
-that nothing is stored of begins with drafts; a thread then makes the kernels, one after the other,
-and puts each into the tables in place of its draft, also under programs that are running.
+that nothing is stored of begins with drafts, made by other threads while the rest is still being
+planned; a thread then makes the kernels, one after the other, and puts each into the tables in
+place of its draft, also under programs that are running.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.emit import Code, compile_drafts, compile_one
+from neuralsym.cpu.emit import (
+    Code,
+    compile_all,
+    compile_object,
+    compile_one,
+    compiling,
+    find,
+)
+from neuralsym.cpu.loader import loaded
 from neuralsym.cpu.machine import Target
+from neuralsym.cpu.quota import default_threads
 from neuralsym.cpu.store import Store
 from neuralsym.errors import NeuralsymError
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 log = logging.getLogger("neuralsym")
+
+DRAFT = "draft"
+"""Behind the key of a kernel that was compiled without optimising."""
 
 LEAST_TEXT = 1_000_000
 """Characters of IR text that are drafted; less of it is compiled in a fraction of a second."""
+
+
+class _Ahead:
+    """The text that a plan needs, drafted by other threads from where there is enough of it."""
+
+    def __init__(self, target: Target, store: Store) -> None:
+        self.target, self.store = target, store
+        self._keys: dict[Code, str] = {}
+        self._missing: dict[str, Code] = {}
+        self._length = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._making: dict[str, Future[bytes]] = {}
+
+    def add(self, code: Code) -> None:
+        """Have a draft made of what is neither in memory nor in the store."""
+        if code in self._keys:
+            return
+        key = self._keys[code] = code.key(self.target)
+        if code.function is not None or find(key, code, self.store) is not None:
+            return
+        if key not in self._missing:
+            self._missing[key] = code
+            self._length += len(code.text)
+        if self._length < LEAST_TEXT:
+            return
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(default_threads(), "neuralsym compiler")
+        for wanted, missing in self._missing.items():
+            if wanted not in self._making:
+                self._making[wanted] = self._pool.submit(compile_object, missing, self.target, 0)
+
+    def addresses(self, codes: Sequence[Code]) -> tuple[dict[Code, int], list[Code]]:
+        """The address of each kernel that was added, and which are drafts.
+
+        Nothing is drafted where there is little text. NoKernel, naming the kernel, for one that
+        fails.
+        """
+        drafts: dict[str, int] = {}
+        for key, made in self._making.items():
+            with contextlib.suppress(RuntimeError):  # it calls what only optimising removes
+                symbol = self._missing[key].symbol
+                drafts[key] = loaded(f"{key}{DRAFT}", symbol, made.result())
+        keys = {code: self._keys[code] for code in codes}
+        rest = [code for code, key in keys.items() if key not in drafts]
+        found = compile_all(rest, self.target, self.store) | drafts
+        return (
+            {code: found[key] for code, key in keys.items()},
+            [code for code, key in keys.items() if key in drafts],
+        )
+
+    def close(self) -> None:
+        """Wait for what is being made, and begin nothing more."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
 
 class Drafts:
@@ -40,11 +114,34 @@ class Drafts:
         self._tables: list[tuple[weakref.ref[NDArray[np.int64]], Sequence[Code | int]]] = []
         self._thread: threading.Thread | None = None
         self._asked = False
+        self._ahead: _Ahead | None = None
+        self._held = contextlib.ExitStack()
         _all.add(self)
+
+    @contextlib.contextmanager
+    def planning(self) -> Iterator[None]:
+        """While a plan is made, by one thread at a time, kernels may be expected."""
+        try:
+            yield
+        finally:
+            held, self._held, self._ahead = self._held, contextlib.ExitStack(), None
+            held.close()
+
+    def expect(self, code: Code) -> None:
+        """The plan will ask for the address of this kernel: it may be made meanwhile."""
+        if self._ahead is None:
+            self._held.enter_context(compiling)
+            self._ahead = _Ahead(self.target, self.store)
+            self._held.callback(self._ahead.close)
+        self._ahead.add(code)
 
     def addresses(self, codes: Sequence[Code]) -> dict[Code, int]:
         """The address of each kernel, or of a draft of it. Raises as `compile_all` does."""
-        made, rough = compile_drafts(codes, self.target, self.store, LEAST_TEXT)
+        for code in codes:
+            self.expect(code)
+        if self._ahead is None:
+            return {}
+        made, rough = self._ahead.addresses(codes)
         with self._lock:
             self.left.update((code, made[code]) for code in rough)
         if self._asked:

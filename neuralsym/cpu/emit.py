@@ -8,7 +8,6 @@ share of the work by its worker number.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import hashlib
 import importlib.util
@@ -18,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -33,9 +32,6 @@ ABI_VERSION = 1
 """Raised whenever the kernel ABI or the form of a descriptor changes."""
 
 KEY_LENGTH = 40
-
-DRAFT = "draft"
-"""Behind the key of a kernel that was compiled without optimising."""
 
 CALL = re.compile(r"^\s+(?:callq?|jmpq?|bl?)\s+([A-Za-z_]\w*)(?:@PLT)?$", re.MULTILINE)
 """A call of another function, in assembly."""
@@ -160,14 +156,17 @@ def _tool_versions(with_numba: bool) -> str:
 
 
 # -- objects ---------------------------------------------------------------------------------
-_lock = threading.RLock()
+compiling = threading.RLock()
+"""Held by whoever compiles or has others compile."""
 _machines = threading.local()
 
 if hasattr(os, "register_at_fork"):
     # A fork waits until nobody compiles: the child could never use a lock that was taken, ours or
     # llvmlite's.
     os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+        before=compiling.acquire,
+        after_in_parent=compiling.release,
+        after_in_child=compiling.release,
     )
 
 
@@ -298,10 +297,10 @@ def compile_all(
         if progress is not None:
             progress(len(addresses), len(wanted), wanted[key].name)
 
-    with _lock:
+    with compiling:
         missing: dict[str, Code] = {}
         for key, code in wanted.items():
-            found = _find(key, code, store)
+            found = find(key, code, store)
             if found is None:
                 missing[key] = code
             else:
@@ -312,40 +311,12 @@ def compile_all(
     return {key: addresses[key] for key in wanted}
 
 
-def compile_drafts(
-    codes: Sequence[Code], target: Target, store: Store, least: int
-) -> tuple[dict[Code, int], list[Code]]:
-    """As `compile_all`, but text that is not at hand is compiled without optimising, and not kept.
-
-    least: characters of text below which everything is compiled as it should be. The addresses,
-    and which kernels are such drafts.
-    """
-    with _lock:
-        keys = {code: code.key(target) for code in codes}
-        missing = {
-            key: code
-            for code, key in keys.items()
-            if code.function is None and _find(key, code, store) is None
-        }
-        drafts: dict[str, int] = {}
-        if sum(len(code.text) for code in missing.values()) >= least:
-            for key, made in _made(missing, target, None, level=0):
-                with contextlib.suppress(RuntimeError):  # it calls what only optimising removes
-                    drafts[key] = loaded(f"{key}{DRAFT}", missing[key].symbol, made)
-        rest = [code for code, key in keys.items() if key not in drafts]
-        addresses = compile_all(rest, target, store) | drafts
-        return (
-            {code: addresses[key] for code, key in keys.items()},
-            [code for code, key in keys.items() if key in drafts],
-        )
-
-
 def compile_one(code: Code, target: Target, store: Store) -> int:
     """The address of one kernel; see `compile_all`."""
     return compile_all([code], target, store)[code.key(target)]
 
 
-def _find(key: str, code: Code, store: Store) -> int | None:
+def find(key: str, code: Code, store: Store) -> int | None:
     """The address of a kernel that is in memory or in the store."""
     known = loaded(key)
     if known is not None:
@@ -361,14 +332,13 @@ def _find(key: str, code: Code, store: Store) -> int | None:
 
 
 def _made(
-    codes: Mapping[str, Code], target: Target, threads: int | None, level: int = 3
+    codes: Mapping[str, Code], target: Target, threads: int | None
 ) -> Iterator[tuple[str, bytes]]:
     """The objects of kernels as they get ready.
 
     Those of IR text are made on several threads; array functions on the calling one, since numba
     lets only one in.
     """
-    make = compile_object if level == 3 else partial(compile_object, level=level)
     texts = {key: code for key, code in codes.items() if code.function is None}
     if not texts:
         threads = 1  # what the process may use is slow to ask
@@ -377,11 +347,11 @@ def _made(
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
         with ThreadPoolExecutor(count, "neuralsym compiler") as pool:
-            making = {pool.submit(make, code, target): key for key, code in texts.items()}
+            making = {pool.submit(compile_object, code, target): key for key, code in texts.items()}
             try:
                 for key, code in codes.items():
                     if key not in texts:
-                        yield key, make(code, target)
+                        yield key, compile_object(code, target)
                 for done in as_completed(making):
                     yield making[done], done.result()
             finally:
@@ -389,7 +359,7 @@ def _made(
                     future.cancel()
     else:
         for key, code in codes.items():
-            yield key, make(code, target)
+            yield key, compile_object(code, target)
 
 
 def _load_new(key: str, code: Code, target: Target, made: bytes, store: Store) -> int:

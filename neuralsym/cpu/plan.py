@@ -43,6 +43,7 @@ class Owner(Protocol):
     """The cell that plans are made for: constants and code."""
 
     def constant_address(self, buffer: Buffer) -> int: ...
+    def expect(self, code: Code) -> None: ...
     def code_addresses(self, codes: Sequence[Code]) -> dict[Code, int]: ...
     def clear_halo(self, buffer: Buffer, sizes: Sizes) -> Row: ...
 
@@ -279,6 +280,8 @@ class _Planner:
                     yield self.cell.clear_halo(whole, self._sizes_of(whole)), step
             assert step.kernel is not None
             for row in step.kernel.rows(step, sizes or self.sizes):
+                if isinstance(row.code, Code):
+                    self.cell.expect(row.code)
                 yield row, step
 
     def _whole_halos(

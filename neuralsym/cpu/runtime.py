@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -160,8 +161,10 @@ class Cell:
             if found is None:
                 if read:
                     sizes = with_settings(self.program.segments[index], sizes, read)
+                drafts = self._drafts
                 try:
-                    found = plan_segment(self.program, index, sizes, before, self)
+                    with drafts.planning() if drafts is not None else nullcontext():
+                        found = plan_segment(self.program, index, sizes, before, self)
                 except MemoryError:
                     raise ExecutionError(
                         f"a run of {self.name!r} at these sizes needs more memory than can be had"
@@ -198,6 +201,11 @@ class Cell:
 
     def constant_address(self, buffer: Buffer) -> int:
         return self.constants.address(buffer)
+
+    def expect(self, code: Code) -> None:
+        """A plan that is being made will need this code, which may be made meanwhile."""
+        if self._drafts is not None and code not in self._codes:
+            self._drafts.expect(code)
 
     def code_addresses(self, codes: Sequence[Code]) -> dict[Code, int]:
         known = self._codes
