@@ -177,9 +177,12 @@ def number_type(given: DTypeLike | NumberType) -> NumberType:
     if isinstance(given, str):
         name = given
     else:
+        said: object = given
         try:
+            if said is None or isinstance(said, (bytes, tuple, list, dict)):  # float64, records
+                raise TypeError
             made = np.dtype(given)
-        except TypeError:
+        except (TypeError, ValueError):
             raise TypeMismatch(f"{given!r} names no number type") from None
         name = "object_" if made.kind in "OUST" else made.name
     found = _BY_NAME.get(name)

@@ -126,13 +126,15 @@ def at_line(where: Where | None) -> str:
     return f"\n  at {where}" if where else ""
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """The words that name the nearest of `choices`, or nothing."""
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """The words that name the nearest of `choices`, or nothing; what is no text is near to none."""
+    if not isinstance(word, str):
+        return ""
     near = difflib.get_close_matches(word, list(choices), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-def which(word: str, choices: Iterable[str]) -> str:
+def which(word: object, choices: Iterable[str]) -> str:
     """The words that name the nearest of `choices`, or all of them where none is near."""
     choices = list(choices)
     return did_you_mean(word, choices) or f"; it has {', '.join(map(repr, choices)) or 'none'}"

@@ -218,7 +218,7 @@ def _add(
     command: str,
     what: str,
 ) -> argparse.ArgumentParser:
-    made = commands.add_parser(name, help=what, description=what.capitalize() + ".")
+    made = commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
     made.set_defaults(command=command)
     return made
 

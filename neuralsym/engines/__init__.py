@@ -1,9 +1,13 @@
-"""Engines: one module for each format that a graph is turned into or read from."""
+"""Engines: one module for each format that a graph is turned into or read from.
+
+`neuralsym.engines.latex` and its like are imported when they are first named.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from os import PathLike
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from neuralsym.core.graph import Graph
 
@@ -24,3 +28,14 @@ class Engine(Protocol[Format]):
 
     def load(self, path: str | PathLike[str]) -> Format:
         """Read a file."""
+
+
+def __getattr__(name: str) -> Any:
+    whole = f"{__name__}.{name}"
+    try:
+        if not name.startswith("_"):
+            return import_module(whole)
+    except ModuleNotFoundError as error:
+        if error.name != whole:
+            raise  # an engine, and what it needs is not there
+    raise AttributeError(f"module {__name__!r} has no engine {name!r}")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
@@ -117,7 +119,7 @@ def einsum_dense(
     Keras EinsumDense; torch einsum; ONNX Einsum and Add.
     """
     said = Equation.read(equation)
-    given = [output_shape] if isinstance(output_shape, int) else list(output_shape)
+    given = [output_shape] if isinstance(output_shape, (int, np.integer)) else list(output_shape)
     sizes = said.sizes(x, given)
     shape = tuple(sizes[letter] for letter in said.kernel)
     reaches = [sizes[letter] for letter in said.kernel if letter in said.output]

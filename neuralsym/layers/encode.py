@@ -15,7 +15,7 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch, did_you_mean
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import require_between, require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.window import LARGEST_AXIS
 
@@ -146,8 +146,7 @@ def category_encoding(
 
     Keras CategoryEncoding; torch one_hot (a function); ONNX Equal, Cast, ReduceMax or ReduceSum.
     """
-    if not 1 <= num_tokens <= LARGEST_AXIS:
-        raise BadAttribute(f"num_tokens={num_tokens}: must be at least 1, and not over 2^24")
+    require_between("num_tokens", num_tokens, 1, LARGEST_AXIS)
     check_mode(output_mode, ("multi_hot", "one_hot", "count"))
     if not require_shape(x):
         raise ShapeMismatch(f"takes a batch of integers, came {x.type}")

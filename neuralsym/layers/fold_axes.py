@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute
@@ -51,5 +53,11 @@ def folded(x: Symbol, axes: int | Sequence[int] | None) -> Folded:
     rank = len(require_shape(x))
     if rank < 3:
         raise BadAttribute(f"attends along axes between batch and features, came {x.type}")
-    given = range(1, rank - 1) if axes is None else [axes] if isinstance(axes, int) else axes
+    given = (
+        range(1, rank - 1)
+        if axes is None
+        else [axes]
+        if isinstance(axes, (int, np.integer))
+        else axes
+    )
     return Folded.of(x, tuple(a % rank for a in given))

@@ -100,13 +100,24 @@ class Initializer(ABC):
                 f"{self} scales weight {key[1]!r} by its fans, and none are known: "
                 "give weight() the fans of this shape, or choose an initializer that needs none"
             )
-        out = np.empty(extent, np.dtype(dtype))
+        out = _room(extent, np.dtype(dtype), key[1])
         self._fill(out, Stream(int(key[0]), key[1]), fans or (1.0, 1.0))
         return out
 
     @abstractmethod
     def _fill(self, out: NDArray[Any], stream: Stream, fans: Fans) -> None:
         """Write the value into `out`, which is C-contiguous."""
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError):  # numpy says the second of more than it can count
+        size = math.prod(shape) * dtype.itemsize / 2**30
+        raise BadAttribute(
+            f"weight {name!r} of shape {list(shape)} needs {size:,.1f} GiB of memory, which cannot "
+            "be had"
+        ) from None
 
 
 def _real(out: NDArray[Any], what: Initializer) -> NDArray[Any]:

@@ -11,8 +11,10 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, TypeMismatch
+from neuralsym.layers.base import require_between
 from neuralsym.layers.encode import check_mode, encoded
 from neuralsym.layers.factory import layer
+from neuralsym.layers.window import LARGEST_AXIS
 
 OutputMode: TypeAlias = Literal["int", "one_hot", "multi_hot", "count", "tf_idf"]
 _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
@@ -109,10 +111,9 @@ class _Table:
         check_mode(mode, _MODES)
         if not words:
             raise BadAttribute("vocabulary: at least one word is needed")
-        if oov < 0:
-            raise BadAttribute(f"num_oov_indices={oov}: must not be negative")
+        require_between("num_oov_indices", oov, 0, LARGEST_AXIS)
         # Keras takes vocabularies that begin with the special tokens, as its own layers give them.
-        lead = [*([mask] if mask is not None else []), *[unknown] * oov]
+        lead = [*([mask] if mask is not None else []), *[unknown] * min(oov, len(words) + 1)]
         if lead and words[: len(lead)] == lead:
             words = words[len(lead) :]
         if len(set(words)) != len(words) or mask in words:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from neuralsym import ops
@@ -16,6 +17,7 @@ from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import TensorType, as_shape
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, did_you_mean, user_line
+from neuralsym.layers.base import is_whole
 from neuralsym.layers.factory import plain_layer
 from neuralsym.network import Network
 
@@ -42,14 +44,20 @@ def input(
     an unknown layout.
     """
     where = user_line()
-    check_name(name)
-    if layout not in ("nchw", "nhwc"):
+    try:
+        check_name(name)
+    except BadAttribute as error:
+        raise BadAttribute(f"input: {error}{at_line(where)}") from None
+    said: object = layout  # whatever it is: an array knows no `in`
+    if not isinstance(said, str) or said not in ("nchw", "nhwc"):
         hint = did_you_mean(str(layout), ("nchw", "nhwc"))
         raise BadAttribute(f"input: unknown layout {layout!r}{hint}{at_line(where)}")
-    if isinstance(shape, (int, str)):
-        example = (shape, 3) if type(shape) is str else ("N", shape)
+    if isinstance(shape, (str, bytes)) or not np.iterable(shape):
+        size = shape if is_whole(shape) else 3
+        example = (shape, 3) if isinstance(shape, str) else ("N", size)
         raise ShapeMismatch(
-            f"input takes one shape, a tuple that begins with the batch: input({example!r})"
+            f"input takes one shape, a tuple that begins with the batch: input({example!r}), "
+            f"came {shape!r}"
             f"{at_line(where)}"
         )
     sizes = [d if d is not None else _free(i, name) for i, d in enumerate(shape)]
@@ -95,7 +103,7 @@ def get_network(
     """
     where = user_line()
     piped = [x] if isinstance(x, Symbol) else list(x)
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+    if not is_whole(seed):
         raise BadAttribute(f"get_network: seed={seed!r} is not an integer{at_line(where)}")
     try:
         named = _named(piped, outputs, name)

@@ -13,11 +13,12 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, did_you_mean
-from neuralsym.layers.base import require_shape
+from neuralsym.layers.base import require_between, require_shape
 from neuralsym.layers.factory import plain_layer
 from neuralsym.layers.waves import Stft
 from neuralsym.layers.waves import window as window_of
 from neuralsym.layers.weights import weight
+from neuralsym.layers.window import LARGEST_AXIS
 
 _SIDES: tuple[Literal["real", "imag"], ...] = ("real", "imag")
 _LEAST = 1e-7
@@ -56,14 +57,13 @@ def stft_spectrogram(
             f"scaling={scaling!r}, padding={padding!r}: 'density', 'spectrum' or None, and "
             "'valid' or 'same'"
         )
-    if frame_length < 1:
-        raise BadAttribute(f"frame_length={frame_length}: must be at least 1")
+    require_between("frame_length", frame_length, 1, LARGEST_AXIS)
     step = frame_step or max(frame_length // 2, 1)
     size = fft_length or 2 ** math.ceil(math.log2(frame_length))
-    if not 1 <= step <= frame_length or size < max(frame_length, 2):
+    if not 1 <= step <= frame_length or not max(frame_length, 2) <= size <= LARGEST_AXIS:
         raise BadAttribute(
             f"frame_step={frame_step}, fft_length={fft_length}: a step of 1 to {frame_length}, "
-            f"transforms of at least {max(frame_length, 2)}"
+            f"transforms of {max(frame_length, 2)} to {LARGEST_AXIS}"
         )
     if not window_of(window, frame_length, periodic).any():
         raise BadAttribute(f"window={window!r} of frame_length={frame_length} is zero everywhere")
@@ -152,18 +152,15 @@ def mel_spectrogram(
     Keras MelSpectrogram; ONNX Pad, STFT, ReduceSumSquare, MatMul, Log.
     """
     length = sequence_length or fft_length
-    least = min(sequence_stride, length, num_mel_bins)
-    if fft_length < 2 or least < 1 or length > fft_length:
-        raise BadAttribute(
-            f"fft_length={fft_length}, sequence_length={sequence_length}, sequence_stride="
-            f"{sequence_stride}, num_mel_bins={num_mel_bins}: positive, the second at most the "
-            "first"
-        )
+    require_between("fft_length", fft_length, 2, LARGEST_AXIS)
+    require_between("sequence_length", length, 1, fft_length)
+    require_between("sequence_stride", sequence_stride, 1, 2**31 - 1)
+    require_between("num_mel_bins", num_mel_bins, 1, LARGEST_AXIS)
     highest = max_freq or sampling_rate // 2
-    if not 0 <= min_freq < highest or min_power <= 0:
+    if not 0 <= min_freq < highest < math.inf or not min_power > 0:
         raise BadAttribute(
-            f"min_freq={min_freq}, max_freq={highest}, min_power={min_power}: rising frequencies "
-            "and a positive power are needed"
+            f"min_freq={min_freq}, max_freq={highest}, min_power={min_power}: rising, finite "
+            "frequencies and a positive power are needed"
         )
     require_shape(x, rank=2)
     half = fft_length // 2

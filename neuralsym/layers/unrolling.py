@@ -12,9 +12,10 @@ from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, TypeMismatch, did_you_mean
-from neuralsym.layers.base import Result, require_shape
+from neuralsym.layers.base import Result, require_between, require_shape
 from neuralsym.layers.gates import GRU, LSTM, RNN, Recurrence, Weights
 from neuralsym.layers.masks import Packed, checked_mask
+from neuralsym.layers.window import LARGEST_STACK
 
 MERGES = ("concat", "sum", "ave", "mul")
 _OPERATORS = {LSTM: ops.lstm, GRU: ops.gru, RNN: ops.rnn}
@@ -34,8 +35,7 @@ class Unfolding:
 
     def __post_init__(self) -> None:
         mode = self.merge_mode
-        if self.num_layers < 1:
-            raise BadAttribute(f"num_layers={self.num_layers}: must be at least 1")
+        require_between("num_layers", self.num_layers, 1, LARGEST_STACK)
         if mode is not None and mode not in MERGES:
             known = ", ".join(map(repr, MERGES))
             raise BadAttribute(

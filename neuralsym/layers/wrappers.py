@@ -12,6 +12,7 @@ from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, user_line
 from neuralsym.layers.base import Layer, combine, label, require_shape
+from neuralsym.layers.factory import check_setting
 from neuralsym.layers.recurrent import MergeMode
 
 
@@ -107,6 +108,7 @@ def spectral_norm(layer: Callable[[Any], Any], power_iterations: int = 1) -> Lay
 
     Keras SpectralNormalization; torch parametrizations.spectral_norm; ONNX nothing.
     """
+    check_setting("spectral_norm", "power_iterations", power_iterations, "int")
     if power_iterations < 1:
         raise BadAttribute(
             f"spectral_norm: power_iterations={power_iterations}: must be at least 1"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuralsym import ops, zoo
+from neuralsym import engines, ops, zoo
 from neuralsym.core.graph import Graph
 from neuralsym.core.op import OPS
 from neuralsym.core.symbol import Symbol
@@ -234,3 +234,9 @@ def test_sympy_reads_the_same_value(tree: Any) -> None:
         known[parse_latex(left)] = found
     if np.isfinite(expected):
         np.testing.assert_allclose(float(found), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_an_engine_is_found_by_its_name_without_an_import_of_its_own() -> None:
+    assert engines.latex is latex
+    with pytest.raises(AttributeError, match="no engine 'latx'"):
+        _ = engines.latx

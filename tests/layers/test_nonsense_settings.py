@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
 from drawn_case import Case, Strategy
-from drawn_elementwise import TABLE as ELEMENTWISE
-from drawn_spatial import TABLE as SPATIAL
+from drawn_layers import TABLE
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from neuralsym import NeuralsymError
+from neuralsym import BadAttribute, NeuralsymError
 from neuralsym import layers as nn
 
-TABLE = {**SPATIAL, **ELEMENTWISE}
 NONSENSE: list[Any] = [
     *(None, "x", "", -1, 0, 10**12, 2**70, 1.5, -7.5, float("nan"), float("inf"), True, 1j, b"a"),
     *((), (0,), (2, -1), (1, 2, 3, 4, 5), [[1]], [[1, 2], [3]], ("a", "b"), [None, None], {}),
@@ -50,7 +49,7 @@ def answered(name: str) -> None:
         for i, given in enumerate(case.inputs)
     ]
     layer = getattr(nn, name)
-    for key in layer.settings:
+    for key in inspect.signature(layer).parameters:
         for value in NONSENSE:
             made = dataclasses.replace(case, settings={**case.settings, key: value})
             try:
@@ -69,3 +68,27 @@ def test_some_layers_answer(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_every_layer_answers(name: str) -> None:
     answered(name)
+
+
+@pytest.mark.parametrize("key", ["shape", "dtype", "name", "layout"])
+def test_an_input_answers(key: str) -> None:
+    for value in NONSENSE:
+        try:
+            nn.input(**{"shape": ("N", 3), key: value})
+        except (NeuralsymError, TypeError) as error:
+            if "test_nonsense_settings.py:" not in str(error):
+                raise AssertionError(f"{key}={value!r}: no line of the user's") from error
+
+
+def test_a_stack_of_layers_has_an_end() -> None:
+    x = nn.input(("N", 4, 8))
+    with pytest.raises(BadAttribute, match=r"num_layers=1000000000000: .* not over 1000"):
+        x | nn.lstm(3, num_layers=10**12)
+    with pytest.raises(BadAttribute, match=r"num_encoder_layers=1000000000000: .* not over 1000"):
+        (x, x) | nn.transformer(2, num_encoder_layers=10**12)
+
+
+def test_a_weight_that_no_memory_holds_is_named() -> None:
+    net = nn.input(("N", 8)) | nn.dense(10**12, name="wide") | nn.get_network()
+    with pytest.raises(BadAttribute, match=r"weight 'wide/kernel' of shape \[8, 1000000000000\]"):
+        net.weights["wide/kernel"]
