@@ -51,6 +51,12 @@ def _mod(x: Symbol, y: Symbol) -> Symbol:
     return ops.mod(x, y)
 
 
+def _floor_div(x: Symbol, y: Symbol) -> Symbol:
+    if x.dtype and x.dtype.is_float:
+        return ops.floor(ops.div(x, y))
+    return ops.div(ops.sub(x, ops.mod(x, y)), y)
+
+
 def _trunc(x: Symbol) -> Symbol:
     return ops.mul(ops.sign(x), ops.floor(ops.abs(x)))
 
@@ -139,7 +145,7 @@ COMPOSED: dict[str, Build] = {
     "Inv": _inverse,
     "SquaredDifference": lambda x, y: ops.mul(ops.sub(x, y), ops.sub(x, y)),
     "FloorMod": _mod,
-    "FloorDiv": lambda x, y: ops.floor(ops.div(x, y)),
+    "FloorDiv": _floor_div,
     "Rint": ops.round,
     "Relu6": lambda x: ops.clip(x, _like(x, 0), _like(x, 6)),
     "Elu": ops.elu,

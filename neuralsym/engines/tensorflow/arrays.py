@@ -9,6 +9,7 @@ import numpy as np
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
+from neuralsym.engines.flow.elementwise import ELEMENTWISE
 from neuralsym.engines.flow.operations import OPERATIONS, Build, Built
 from neuralsym.engines.flow.step import Step
 
@@ -222,9 +223,7 @@ def _where(step: Step) -> Built:
 def _select(step: Step) -> Built:
     """Of three; Myelin's Select of two gives zeros where the condition fails."""
     if len(step.inputs) != 3:
-        return [
-            ops.where(step.take(2)[0], step.inputs[1], ops.constant(0, str(step.inputs[1].dtype)))
-        ]
+        return ELEMENTWISE["Select"](*step.take(2))
     condition, x, y = step.inputs
     if step.op.type == "Select" and condition.rank == 1 and x.rank is not None and x.rank > 1:
         condition = ops.unsqueeze(condition, np.arange(1, x.rank))
@@ -288,12 +287,6 @@ def _band(step: Step) -> Built:
     return made if lower < 0 else ops.trilu(made, np.array(-lower), upper=1)
 
 
-def _squeeze(step: Step) -> Built:
-    (x,) = step.take(1)
-    axes = step.integers("squeeze_dims") or step.integers("axis")
-    return ops.squeeze(x, _at(*axes) if axes else None)
-
-
 ARRAYS: dict[str, Build] = {
     "StridedSlice": _strided_slice,
     "Gather": _gather,
@@ -323,6 +316,5 @@ ARRAYS: dict[str, Build] = {
     "TensorScatterUpdate": _updated("none"),
     "TensorScatterAdd": _updated("add"),
     "MatrixBandPart": _band,
-    "Squeeze": _squeeze,
 }
 """Operations on arrays by their type."""

@@ -141,6 +141,8 @@ class _Walk:
         self.prefix = prefix
         """Before the names of a called function, which has a graph of its own."""
         self.vars: dict[str, Variable] = {}
+        flow = self.flow
+        self.words = {*flow.vars, *(a for v in flow.vars.values() for a in v.aliases)}
 
     def run(self, ends: Sequence[Any]) -> list[Variable]:
         """Write what the tensors need, the first needed first, and give their variables."""
@@ -181,7 +183,9 @@ class _Walk:
     def variable(self, tensor: Any) -> Variable:
         """The variable of a tensor: `x:0`, which is called `x` as well."""
         name = self.source.names.get(tensor.name, tensor.name) if not self.prefix else tensor.name
-        var = self.flow.var(self.prefix + name)
+        name = self.prefix + name
+        var = self.flow.vars.get(name) or self.flow.vars.setdefault(name, Variable(name))
+        self.words.add(name)
         if var.data is None:
             var.type, var.shape = type_name(tensor.dtype), sizes(tensor.shape)
         if name.endswith(":0") and not self.prefix:
@@ -190,7 +194,8 @@ class _Walk:
         return var
 
     def alias(self, var: Variable, name: str) -> None:
-        if name not in var.aliases and self.flow.find_var(name) is None:
+        if name not in self.words:
+            self.words.add(name)
             var.aliases.append(name)
 
     def operation(self, op: Any, outputs: int) -> None:

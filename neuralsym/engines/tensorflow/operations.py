@@ -49,12 +49,6 @@ def _truncated(x: Symbol, y: Symbol) -> Symbol:
     return ops.mul(ops.sign(found), ops.floor(ops.abs(found)))
 
 
-def _floor_div(x: Symbol, y: Symbol) -> Symbol:
-    if not (x.dtype and x.dtype.is_integer):
-        return ops.floor(ops.div(x, y))
-    return ops.div(ops.sub(x, ops.mod(x, y)), y)
-
-
 def _remainder(step: Step) -> Built:
     """TensorFlow's has the sign of x, Myelin's that of y."""
     x, y = step.take(2)
@@ -123,7 +117,6 @@ TENSORFLOW: dict[str, Build] = {
     "BatchMatMulV3": OPERATIONS["BatchMatMul"],
     "LeakyRelu": _leaky_relu,
     "TruncateDiv": _binary(_truncated),
-    "FloorDiv": _binary(_floor_div),
     "TruncateMod": _remainder,
     "Mod": _remainder,
     "DivNoNan": _binary(_no_nan),
