@@ -14,6 +14,9 @@ TALL = 950.0
 SHAPE = 1.25
 """Height over width that is aimed at."""
 
+WORTH = 0.8
+"""Of the height, what the tallest column may have; folding off a few boxes at the ends is none."""
+
 GUTTER, TURN, MOST = 26.0, 18.0, 8
 """Pixels between columns, pixels from a row to the turn of its line; columns at most."""
 
@@ -72,7 +75,7 @@ def fold(
             for a, b in zip(starts, last, strict=True)
         )
         off = abs(log(height / wide / SHAPE))
-        if chosen and off < best - 0.05:
+        if chosen and height < WORTH * total and off < best - 0.05:
             best, ends = off, chosen
     if not ends:
         return None

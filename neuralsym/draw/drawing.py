@@ -29,6 +29,7 @@ INK, FAINT, WIRE = "#1a1a1a", "#4a4a4a", "#6a7180"
 GROUNDS = ("#f7f9fc", "#ffffff")
 """Of open groups, in turn as they lie in each other."""
 
+_END = ' text-anchor="end"'
 MARGIN, CORNER = 10.0, 7.0
 
 
@@ -65,7 +66,8 @@ def svg_of(layout: Layout, title: str, subtitle: str = "") -> str:
     out.append("</g>")
     out += (
         f'<text x="{mark.at[0]:.1f}" y="{mark.at[1]:.1f}" font-size="{LABEL}" fill="{FAINT}" '
-        f'stroke="#ffffff" stroke-width="2.5" stroke-linejoin="round" paint-order="stroke">'
+        f'stroke="#ffffff" stroke-width="2.5" stroke-linejoin="round" paint-order="stroke"'
+        f"{_END if mark.ends else ''}>"
         f"{_text(mark.text)}</text>"
         for mark in layout.labels
     )

@@ -6,7 +6,7 @@ around it: boxes never overlap, whatever the graph. Lines cross a group's border
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -29,6 +29,11 @@ ROW_GAP, ROW_GAP_MOST, APART = 27.0, 110.0, 20.0
 
 SIDE, HEAD, FOOT = 14.0, 24.0, 14.0
 """Pixels around what is in an open group; its name stands in the head."""
+
+STRENGTH = (4.0, 1.0, 8.0)
+"""How strongly a line is pulled straight, by its ends that are bends: the way of the data, box by
+box, makes a column, and a line that passes rows runs straight beside it. A box that nothing leads
+to moves, not what it joins."""
 
 PORT = 14.0
 """Pixels between lines that come to one box."""
@@ -58,10 +63,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Label:
-    """The type of a value, where it leaves its box."""
+    """The type of a value, where it leaves its box: from `at` on, or up to there if `ends`."""
 
     at: Point
     text: str
+    ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,8 @@ class _Placer:
                 own = self.frames[part]
                 own.x = frame.x + sized.x[i] - own.width / 2
                 own.y = frame.y + sized.top[i]
-        return Layout(self.view, self.frames, self.lines(), self.labels())
+        lines = self.lines()
+        return Layout(self.view, self.frames, lines, [*self.labels(lines)])
 
     def size(self, part: Part) -> Frame:
         lines = lines_of(part)
@@ -156,13 +163,16 @@ class _Placer:
         gaps = [APART] * len(parts) + [11.0] * (cells - len(parts))
         above: list[list[Pull]] = [[] for _ in range(cells)]
         below: list[list[Pull]] = [[] for _ in range(cells)]
+        led = {b for _, b, _ in inside.links}
         for (a, b, key), path in zip(inside.links, rows.paths, strict=True):
             for u, v in pairwise(path):
                 if abs(rows.row_of[u] - rows.row_of[v]) != 1:
                     continue
                 start = self.port_of(inside, a, key, leaves=True) if u == a else 0.0
                 end = self.port_of(inside, b, key, leaves=False) if v == b else 0.0
-                strength = 1.0 + 2.5 * ((u >= rows.items) + (v >= rows.items))
+                strength = STRENGTH[(u >= rows.items) + (v >= rows.items)]
+                if u == a and u not in led and u < len(parts):
+                    strength = 1.0
                 down = rows.row_of[u] < rows.row_of[v]
                 (above if down else below)[v].append((u, start - end, strength))
                 (below if down else above)[u].append((v, end - start, strength))
@@ -289,13 +299,24 @@ class _Placer:
             at = centre + (i - middle) * step
             points[-2:] = [(at, y) for _, y in points[-2:]]
 
-    def labels(self) -> list[Label]:
-        made = []
+    def labels(self, lines: Iterable[Line]) -> Iterator[Label]:
+        """Beside the place that lines leave from, on the side to which fewer of them turn."""
+        turns: dict[Part, float] = {}
+        for line in lines:
+            first, towards = (
+                line.points[0],
+                next(
+                    (x for x, _ in line.points if abs(x - line.points[0][0]) > 1), line.points[0][0]
+                ),
+            )
+            turns[line.source] = (
+                turns.get(line.source, 0.0) + (towards > first[0]) - (towards < first[0])
+            )
         for part, text in self.types.items():
             frame = self.frames[part]
-            at = (frame.x + frame.width / 2 + 5, frame.y + frame.height + 11)
-            made.append(Label(at, text))
-        return made
+            left = turns.get(part, 0.0) > 0
+            x = frame.x + frame.width / 2 + (-5 if left else 5)
+            yield Label((x, frame.y + frame.height + 11.5), text, left)
 
 
 def _types(links: Iterable[tuple[Part, Part, Wire]]) -> dict[Part, str]:

@@ -5,6 +5,7 @@ Shared by the DOT engine and by drawings, so that both say the same.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,9 @@ from neuralsym.ops import base
 
 LONGEST = 40
 """Letters of one setting; longer ones lose their end."""
+
+LONGEST_NAME = 24
+"""Letters of a name that stands in a box; a longer one is told on pointing."""
 
 SHOWN = 8
 """Constants of at most so many elements are shown by their values."""
@@ -62,6 +66,7 @@ _QUANTISE = Kind("quantisation", "#dff0c8", "#56791a")
 
 # The first that holds counts: an activation is elementwise too, a pooling is a window too.
 _BY_MODULE = {"activation": _ACTIVATION, "pool": _REDUCE, "attention": _SEQUENCE}
+_DERIVING = (base.Movement, base.Quantised)
 _BY_BASE: tuple[tuple[type, Kind], ...] = (
     (base.Control, _CONTROL),
     (base.Recurrence, _SEQUENCE),
@@ -94,12 +99,28 @@ def kind_of(node: Node) -> Kind:
     return next((kind for of, kind in _BY_BASE if issubclass(node.op, of)), OTHER)
 
 
-def caption(graph: Graph, node: Node) -> Caption:
-    """The text of an operator's box."""
+def derived(graph: Graph) -> frozenset[Node]:
+    """The nodes that only move or rescale stored values: dequantised weights, transposed kernels.
+
+    They are lines in the boxes that take them, as weights are; not where an output or a body does.
+    """
+    taken = {s.node for s in (*graph.outputs, *graph.updates.values())}
+    taken.update(s.node for node in graph.nodes for s in node.captures)
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node in taken or not node.operands or not issubclass(node.op, _DERIVING):
+            continue
+        if all(is_stored(s) or s.node in found for s in node.operands):
+            found.add(node)
+    return frozenset(found)
+
+
+def caption(graph: Graph, node: Node, beside: frozenset[Node] = frozenset()) -> Caption:
+    """The text of an operator's box. beside: nodes that are no boxes, as `derived` gives them."""
     title, words = op_text(node), settings(node)
     if words and len(title) + len(words[0]) <= TITLE:
         title = f"{title} {words.pop(0)}"
-    lines = [*_filled(words), *stored_lines(graph, node)]
+    lines = [*_filled(words), *stored_lines(graph, node, beside)]
     said = tuple(short(line) for line in lines)
     return Caption(short(title), said, tuple(_detail(graph, node)))
 
@@ -133,29 +154,50 @@ def _detail(graph: Graph, node: Node) -> Iterator[str]:
         yield short(f"gives {graph.value_name(symbol)}: {symbol.type}", DETAIL)
 
 
-def stored_lines(graph: Graph, node: Node) -> Iterator[str]:
+def stored_lines(graph: Graph, node: Node, beside: frozenset[Node]) -> Iterator[str]:
     """The weights and constants that a node takes: `kernel 64×3×7×7`, `gamma, beta 64`."""
     found: dict[str, list[str]] = {}
-    for name, said in _stored(graph, node):
+    for name, said in _stored(graph, node, beside):
         found.setdefault(said, []).append(name)
     for said, names in found.items():
         yield f"{', '.join(names)} {said}"
 
 
-def _stored(graph: Graph, node: Node) -> Iterator[tuple[str, str]]:
+def _stored(graph: Graph, node: Node, beside: frozenset[Node]) -> Iterator[tuple[str, str]]:
     formals = node.op.schema.inputs
     for i, symbol in enumerate(node.inputs):
-        if symbol is None or not is_stored(symbol):
+        if symbol is None:
             continue
-        tensor = stored(symbol)
-        if symbol.node.op is Weight:
-            name = last_part(graph.names[symbol.node])
-        else:
-            name = _formal(formals, i)
-        if symbol.node.op is Constant and tensor.is_drawn and tensor.size <= SHOWN:
-            yield name, _value(tensor)
-        else:
-            yield name, type_text(symbol.type)
+        name = _formal(formals, i)
+        if symbol.node in beside:
+            roots = [w for w in weights_of(symbol.node, beside) if w.outputs[0].shape]
+            own = last_part(graph.names[roots[0]]) if len(roots) == 1 else name
+            said = f"{type_text(symbol.type)} by {symbol.op_type}"
+            yield (own if is_telling(own) else name), said
+        elif is_stored(symbol):
+            tensor, own = stored(symbol), last_part(graph.names[symbol.node])
+            if symbol.node.op is Weight and is_telling(own):
+                name = own
+            small = tensor.is_drawn and tensor.size <= SHOWN
+            if small and (symbol.node.op is Constant or tensor.shape == ()):
+                yield name, _value(tensor)
+            else:
+                yield name, type_text(symbol.type)
+
+
+def weights_of(node: Node, beside: frozenset[Node]) -> list[Node]:
+    """The weights that a node takes, itself or by way of nodes in `beside`, in order."""
+    found: dict[Node, None] = {}
+    stack = [symbol.node for symbol in reversed(node.operands)]
+    seen: set[Node] = set()
+    while stack:
+        at = stack.pop()
+        if at.op is Weight:
+            found[at] = None
+        elif at in beside and at not in seen:
+            seen.add(at)
+            stack.extend(symbol.node for symbol in reversed(at.operands))
+    return list(found)
 
 
 def _value(tensor: Tensor) -> str:
@@ -272,6 +314,17 @@ def last_part(name: str) -> str:
     """What comes after the last / of a name, or after its last dot where it has none."""
     mark = "/" if "/" in name else "."
     return name.rstrip(mark).rpartition(mark)[2] or name
+
+
+def is_telling(name: str, of: str = "") -> bool:
+    """Whether a name says more than what it is `of`: `fc` and `conv1` do; counts do not.
+
+    Exporters make names such as `378`, `onnx::MatMul_378`, `Conv_output_0` of a Conv.
+    """
+    if "::" in name or name.isdigit() or len(name) > LONGEST_NAME:
+        return False
+    plain = re.sub(r"(_\d+)?(_output)?(_\d+)?$", "", name.lower())
+    return plain.replace("_", "") != of.lower().replace("_", "")
 
 
 def short(text: str, longest: int = LONGEST) -> str:

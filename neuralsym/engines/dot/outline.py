@@ -20,11 +20,14 @@ from neuralsym.engines.dot.caption import (
     Caption,
     Kind,
     caption,
+    derived,
+    is_telling,
     kind_of,
     last_part,
     short,
     size_of,
     type_text,
+    weights_of,
 )
 from neuralsym.errors import BadAttribute
 
@@ -216,16 +219,17 @@ class _Builder:
             self.names[symbol] = box.name
             if holder is not None:
                 self.made.wires.append(Wire(holder, box, box.name, symbol.type, fed=True))
+        beside = derived(graph)
         for node in graph.nodes:
             self.names.update((s, graph.value_name(s)) for s in node.outputs)
-            if node.op in (Variable, Weight, Constant):
+            if node.op in (Variable, Weight, Constant) or node in beside:
                 continue
             group = places.of(node)
             inside = graph.bodies.get(node)
             if inside:
                 name = graph.names[node]
                 group = places.under(group, name, node.op_type)
-            box = self.operator(graph, node, group)
+            box = self.operator(graph, node, group, beside)
             for attribute, body in (inside or {}).items():
                 name = f"{group.name}/{attribute}"
                 bodies.append((body, places.under(group, name, "body"), box))
@@ -245,11 +249,11 @@ class _Builder:
         self.made.boxes.append(box)
         return box
 
-    def operator(self, graph: Graph, node: Node, group: Group) -> Box:
+    def operator(self, graph: Graph, node: Node, group: Group, beside: frozenset[Node]) -> Box:
         name = graph.names[node]
         types = tuple(s.type for s in node.outputs)
         chosen = node.name is not None and group.label != last_part(name)
-        said = caption(graph, node)
+        said = caption(graph, node, beside)
         if chosen and _says_more(last_part(name), said):
             said = Caption(said.title, (short(last_part(name)), *said.lines), said.detail)
         box = Box(name, kind_of(node), said, group, types)
@@ -259,10 +263,10 @@ class _Builder:
         for symbol in dict.fromkeys(node.operands):
             self.wire(symbol, box)
         parameters = 0
-        for symbol in node.operands:
-            if symbol.node.op is Weight and symbol.node not in self.counted:
-                self.counted.add(symbol.node)
-                parameters += symbol.node.attrs["value"].size
+        for weight in weights_of(node, beside):
+            if weight not in self.counted:
+                self.counted.add(weight)
+                parameters += weight.attrs["value"].size
         words = f"{node.op_type} {size_of(node)}".rstrip()
         above: Group | None = group
         while above is not None:
@@ -377,6 +381,5 @@ def _flatten(made: Outline) -> None:
 
 
 def _says_more(name: str, said: Caption) -> bool:
-    """Whether a name tells more than the operator: `fc` does, `conv_1` of a Conv does not."""
-    plain = said.title.split()[0].lower()
-    return not name.lower().replace("_", "").startswith(plain) and name not in said.lines
+    """Whether a name tells more than the operator, and is not told yet."""
+    return is_telling(name, said.title.split()[0]) and name not in said.lines
