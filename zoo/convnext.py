@@ -24,7 +24,7 @@ from neuralsym.layers import (
     weight,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.preprocess import DEVIATION, MEAN
+from neuralsym.weights.imagenet import DEVIATION, MEAN
 from neuralsym.zoo.registry import Family, Options, assemble
 from neuralsym.zoo.transformer import NARROW, mlp
 

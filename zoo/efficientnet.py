@@ -23,9 +23,9 @@ from neuralsym.layers import (
     scope,
 )
 from neuralsym.network import Network
+from neuralsym.weights.imagenet import DEVIATION, MEAN
 from neuralsym.zoo.blocks import divisible
 from neuralsym.zoo.mbconv import Style, fused_inverted_residual, inverted_residual
-from neuralsym.zoo.preprocess import DEVIATION, MEAN
 from neuralsym.zoo.registry import Architecture, Family, Options, assemble
 
 PAPER = "arXiv 1905.11946"

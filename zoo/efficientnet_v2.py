@@ -13,8 +13,8 @@ import numpy as np
 
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
+from neuralsym.weights.imagenet import DEVIATION, MEAN
 from neuralsym.zoo.efficientnet import KERAS, PORTED, Config, Stage, build
-from neuralsym.zoo.preprocess import DEVIATION, MEAN
 from neuralsym.zoo.registry import Architecture, Family
 
 PAPER = "arXiv 2104.00298"

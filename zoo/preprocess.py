@@ -20,11 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from neuralsym.errors import BadAttribute, FormatError, ShapeMismatch
 from neuralsym.network import Network
+from neuralsym.weights.imagenet import DEVIATION, MEAN
 
 Mode = Literal["torch", "tf", "caffe", "unit", "raw", "grey"]
 Interpolation = Literal["bilinear", "bicubic"]
-MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], np.float32)
 BGR_MEAN = np.array([103.939, 116.779, 123.68], np.float32)
 

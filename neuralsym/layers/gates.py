@@ -24,24 +24,19 @@ from neuralsym.layers.initializers import Fans, Initializer, fans, get
 from neuralsym.layers.streams import Stream
 from neuralsym.layers.weights import Init, weight, with_entries
 from neuralsym.layers.window import LARGEST_AXIS
-from neuralsym.weights.recurrent import PLACES
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One of the three recurrences: how many gates and states it has, and their order."""
+    """One of the three recurrences: how many gates and states it has."""
 
-    operator: str
     gates: int
     states: int
-    keras: tuple[int, ...]
-    """For each gate in ONNX's order, its place in Keras's."""
-    torch: tuple[int, ...]
 
 
-LSTM = Kind("LSTM", 4, 2, PLACES["keras"][4], PLACES["torch"][4])  # i o f c; theirs i f c o
-GRU = Kind("GRU", 3, 1, PLACES["keras"][3], PLACES["torch"][3])  # z r h; torch's r z h
-RNN = Kind("RNN", 1, 1, PLACES["keras"][1], PLACES["torch"][1])
+LSTM = Kind(gates=4, states=2)  # i o f c
+GRU = Kind(gates=3, states=1)  # z r h
+RNN = Kind(gates=1, states=1)
 KINDS = {"lstm": LSTM, "gru": GRU, "simple_rnn": RNN}
 
 _FORGET = 2

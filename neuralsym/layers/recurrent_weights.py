@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
-from neuralsym.layers.gates import KINDS, Kind
+from neuralsym.layers.gates import KINDS
+from neuralsym.weights.names import Framework
+from neuralsym.weights.recurrent import PLACES, combined
 
 Array = NDArray[Any]
 
@@ -24,16 +26,7 @@ def from_keras(
     a GRU with reset_after. backward: the same of the other direction. ShapeMismatch for arrays
     that are not so, BadAttribute for another kind or count.
     """
-    recurrence = _kind(kind)
-    made = [
-        _named(
-            [np.asarray(a).T if i < 2 else np.atleast_2d(a) for i, a in enumerate(way)],
-            recurrence,
-            recurrence.keras,
-        )
-        for way in _ways(forward, backward)
-    ]
-    return _stacked(made)
+    return _brought("keras", kind, forward, backward)
 
 
 def from_torch(
@@ -45,51 +38,43 @@ def from_torch(
     none, bias_ih and bias_hh [gates*units], for layers made with recurrent_bias=True (gru:
     reset_after=True, its default). backward: those called `_reverse`. Errors as in from_keras.
     """
-    recurrence = _kind(kind)
-    made = [
-        _named(
-            [*(np.asarray(a) for a in way[:2]), *([np.stack(way[2:])] if len(way) > 2 else [])],
-            recurrence,
-            recurrence.torch,
-        )
-        for way in _ways(forward, backward)
-    ]
-    return _stacked(made)
+    return _brought("torch", kind, forward, backward)
 
 
-def _kind(kind: str) -> Kind:
+def _brought(
+    framework: Framework,
+    kind: str,
+    forward: Sequence[ArrayLike],
+    backward: Sequence[ArrayLike] | None,
+) -> dict[str, Array]:
     if kind not in KINDS:
         known = ", ".join(KINDS)
         raise BadAttribute(f"{kind!r} is none of {known}{did_you_mean(kind, KINDS)}")
-    return KINDS[kind]
+    gates = KINDS[kind].gates
+    ways = [_checked(framework, gates, w) for w in (forward, backward) if w is not None]
+    arrays = {"kernel": [w[0] for w in ways], "recurrent_kernel": [w[1] for w in ways]}
+    rows = [row for w in ways for bias in w[2:] for row in np.atleast_2d(bias)]
+    if rows:
+        arrays["bias"] = rows
+    wide = len(rows) > len(ways)
+    return {
+        word: combined(framework, word, len(ways), PLACES[framework][gates], wide, *each)
+        for word, each in arrays.items()
+    }
 
 
-def _ways(
-    forward: Sequence[ArrayLike], backward: Sequence[ArrayLike] | None
-) -> list[Sequence[ArrayLike]]:
-    ways = [forward] if backward is None else [forward, backward]
-    for way in ways:
-        if not 2 <= len(way) <= 4:
-            raise BadAttribute(f"a direction has 2 to 4 arrays, {len(way)} came")
-    return ways
-
-
-def _named(arrays: Sequence[Array], kind: Kind, places: tuple[int, ...]) -> dict[str, Array]:
-    """The arrays [gates*units, n] and biases [1 or 2, gates*units], their gates put in order."""
-    units = arrays[1].shape[-1]
-    names = ("kernel", "recurrent_kernel", "bias")
-    found = {}
-    for name, array in zip(names, arrays, strict=False):
-        axis = 1 if name == "bias" else 0
-        if array.ndim != 2 or array.shape[axis] != kind.gates * units:
+def _checked(framework: Framework, gates: int, way: Sequence[ArrayLike]) -> list[Array]:
+    """The arrays of one direction, each with its gates along the axis where they belong."""
+    if not 2 <= len(way) <= 4:
+        raise BadAttribute(f"a direction has 2 to 4 arrays, {len(way)} came")
+    arrays = [np.asarray(a) for a in way]
+    along, across = (-1, 0) if framework == "keras" else (0, -1)
+    units = arrays[1].shape[across] if arrays[1].ndim == 2 else 0
+    for i, array in enumerate(arrays):
+        name, axis = ("bias", -1) if i > 1 else (("kernel", "recurrent_kernel")[i], along)
+        ranks = (1, 2) if i > 1 else (2,)
+        if array.ndim not in ranks or array.shape[axis] != gates * units:
             raise ShapeMismatch(
-                f"{name} {list(array.shape)} is not of {kind.gates} gates of {units} units"
+                f"{name} {list(array.shape)} is not of {gates} gates of {units} units"
             )
-        parts = np.split(array, kind.gates, axis=axis)
-        ordered = np.concatenate([parts[p] for p in places], axis=axis)
-        found[name] = ordered.reshape(-1) if name == "bias" else ordered
-    return found
-
-
-def _stacked(made: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    return {name: np.stack([way[name] for way in made]) for name in made[0]}
+    return arrays

@@ -22,10 +22,10 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 PLACES: dict[Framework, dict[int, tuple[int, ...]]] = {
-    "torch": {4: (0, 3, 1, 2), 3: (1, 0, 2), 1: (0,)},
-    "keras": {4: (0, 3, 1, 2), 3: (0, 1, 2), 1: (0,)},
+    "torch": {4: (0, 3, 1, 2), 3: (1, 0, 2), 1: (0,)},  # i f c o; r z h
+    "keras": {4: (0, 3, 1, 2), 3: (0, 1, 2), 1: (0,)},  # i f c o; z r h
 }
-"""For each gate in ONNX's order, its place in theirs; by the number of gates: LSTM, GRU, RNN."""
+"""For each gate in ONNX's order (i o f c; z r h), its place in theirs; by the number of gates."""
 
 _TORCH = {
     "kernel": ("weight_ih",),
@@ -69,10 +69,10 @@ def recurrent_source(
     else:
         ways = ("",) if directions == 1 else _WAYS["keras"]
         keys = tuple(f"{layer}/{way}{word}" for way in ways)
-    return keys, partial(_combined, framework, word, directions, places, wide)
+    return keys, partial(combined, framework, word, directions, places, wide)
 
 
-def _combined(
+def combined(
     framework: Framework,
     word: str,
     directions: int,
@@ -80,6 +80,10 @@ def _combined(
     wide: bool,
     *arrays: Array,
 ) -> Array:
+    """The weight `word` of ours from the arrays of its directions, as the framework has them.
+
+    places: of its gates, from PLACES. wide: a bias for each of the two products, not their sum.
+    """
     each = len(arrays) // directions
     ways = [arrays[i * each : (i + 1) * each] for i in range(directions)]
     if word != "bias":

@@ -91,7 +91,7 @@ WRITERS: dict[str, str] = {
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors by name; the file appears when it is complete. Raises FormatError."""
-    found = WRITERS.get(path.suffix)
+    found = WRITERS.get(path.suffix.lower())
     if found is None:
         known = " or ".join(WRITERS)
         raise FormatError(f"{path}: weights are saved as {known}, not {path.suffix!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from neuralsym.weights.imagenet import DEVIATION, MEAN
 from neuralsym.weights.names import Array, Keys, Scheme, Shapes, Source
 from neuralsym.weights.schemes.mbconv import (
     Block,
@@ -16,11 +17,10 @@ from neuralsym.weights.schemes.mbconv import (
     numbered,
     of_blocks,
     timm,
+    timm_ends,
+    torchvision_ends,
     with_epsilon,
 )
-
-MEAN = np.array([0.485, 0.456, 0.406], np.float32)
-DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 
 
 def _torchvision_block(block: Block) -> Names:
@@ -28,20 +28,7 @@ def _torchvision_block(block: Block) -> Names:
 
 
 def _torchvision(blocks: list[Block]) -> Names:
-    top = f"features.{blocks[-1].stage + 1}"
-    return {
-        **conv_bn("stem", "features.0.0", "features.0.1"),
-        **conv_bn("top", f"{top}.0", f"{top}.1"),
-        "fc": "classifier.1",
-    }
-
-
-def _timm(_: list[Block]) -> Names:
-    return {
-        **conv_bn("stem", "conv_stem", "bn1"),
-        **conv_bn("top", "conv_head", "bn2"),
-        "fc": "classifier",
-    }
+    return torchvision_ends(blocks[-1].stage + 1) | {"fc": "classifier.1"}
 
 
 def _keras_block(block: Block, depthwise: str) -> Names:
@@ -63,7 +50,7 @@ def _keras(_: list[Block]) -> Names:
     }
 
 
-TIMM = of_blocks("torch", _timm, timm)
+TIMM = of_blocks("torch", lambda _: timm_ends(), timm)
 KERAS_V1 = of_blocks("keras", _keras, lambda block: _keras_block(block, "dwconv"))
 KERAS_V2 = of_blocks("keras", _keras, lambda block: _keras_block(block, "dwconv2"))
 

@@ -16,6 +16,7 @@ from neuralsym.weights.names import (
     layers_of,
     paths,
 )
+from neuralsym.weights.schemes.inception_v3 import counted
 
 EPSILON = 1e-3
 
@@ -28,14 +29,8 @@ def keras(architecture: str, shapes: Shapes) -> Keys:
         "conv_7b/conv_bn/normalisation": "conv_7b_bn",
         "fc": "predictions",
     }
-    kinds = {"conv2d": "conv2d", "normalisation": "batch_normalization"}
-    counts = dict.fromkeys(kinds, 0)
-    for layer in layers_of(shapes):
-        kind = layer.rpartition("/")[2]
-        if kind in kinds and not layer.startswith("conv_7b"):
-            templates[layer] = kinds[kind] + (f"_{counts[kind]}" if counts[kind] else "")
-            counts[kind] += 1
-    return paths("keras", templates)(architecture, shapes)
+    automatic = counted(layer for layer in layers_of(shapes) if not layer.startswith("conv_7b"))
+    return paths("keras", {**templates, **automatic})(architecture, shapes)
 
 
 # timm's branches of each kind of block in graph order, and the place of the residual ones.

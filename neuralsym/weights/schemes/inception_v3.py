@@ -1,5 +1,7 @@
 """InceptionV3: torchvision and timm name branches, Keras numbers convolutions in the same order."""
 
+from collections.abc import Iterable
+
 from neuralsym.weights.names import Keys, Scheme, Shapes, layers_of, paths
 
 # The branches of each kind of block in graph order.
@@ -43,16 +45,22 @@ TORCH = paths(
 )
 
 
-def keras(architecture: str, shapes: Shapes) -> Keys:
-    """The n-th convolution and the n-th batch norm in graph order."""
+def counted(layers: Iterable[str]) -> dict[str, str]:
+    """Keras's automatic names: convolutions and batch norms, each counted in graph order."""
     kinds = {"conv2d": "conv2d", "normalisation": "batch_normalization"}
     counts = dict.fromkeys(kinds, 0)
-    templates = {"fc": "predictions"}
-    for layer in layers_of(shapes):
+    found: dict[str, str] = {}
+    for layer in layers:
         kind = layer.rpartition("/")[2]
         if kind in kinds:
-            templates[layer] = kinds[kind] + (f"_{counts[kind]}" if counts[kind] else "")
+            found[layer] = kinds[kind] + (f"_{counts[kind]}" if counts[kind] else "")
             counts[kind] += 1
+    return found
+
+
+def keras(architecture: str, shapes: Shapes) -> Keys:
+    """All but the classifier by automatic names."""
+    templates = {"fc": "predictions", **counted(layers_of(shapes))}
     return paths("keras", templates)(architecture, shapes)
 
 

@@ -72,6 +72,23 @@ def of_blocks(
     return keys
 
 
+def torchvision_ends(top: int) -> Names:
+    """torchvision's first and last convolution; `top` is the number of the last module."""
+    return {
+        **conv_bn("stem", "features.0.0", "features.0.1"),
+        **conv_bn("top", f"features.{top}.0", f"features.{top}.1"),
+    }
+
+
+def timm_ends() -> Names:
+    """timm's first and last convolution, and its classifier."""
+    return {
+        **conv_bn("stem", "conv_stem", "bn1"),
+        **conv_bn("top", "conv_head", "bn2"),
+        "fc": "classifier",
+    }
+
+
 def numbered(place: str, block: Block) -> Names:
     """torchvision's sequence of a block's parts, in each a convolution 0 and a batch norm 1."""
     names: Names = {}

@@ -1,7 +1,16 @@
 """MobileNetV2: torchvision numbers the modules of one sequence, timm and Keras name them."""
 
 from neuralsym.weights.names import Scheme
-from neuralsym.weights.schemes.mbconv import Block, Names, conv_bn, numbered, of_blocks, timm
+from neuralsym.weights.schemes.mbconv import (
+    Block,
+    Names,
+    conv_bn,
+    numbered,
+    of_blocks,
+    timm,
+    timm_ends,
+    torchvision_ends,
+)
 
 
 def _torchvision_block(block: Block) -> Names:
@@ -13,20 +22,7 @@ def _torchvision_block(block: Block) -> Names:
 
 
 def _torchvision(blocks: list[Block]) -> Names:
-    top = f"features.{len(blocks) + 1}"
-    return {
-        **conv_bn("stem", "features.0.0", "features.0.1"),
-        **conv_bn("top", f"{top}.0", f"{top}.1"),
-        "fc": "classifier.1",
-    }
-
-
-def _timm(_: list[Block]) -> Names:
-    return {
-        **conv_bn("stem", "conv_stem", "bn1"),
-        **conv_bn("top", "conv_head", "bn2"),
-        "fc": "classifier",
-    }
+    return torchvision_ends(len(blocks) + 1) | {"fc": "classifier.1"}
 
 
 def _keras_block(block: Block) -> Names:
@@ -47,6 +43,6 @@ def _keras(_: list[Block]) -> Names:
 
 SCHEMES = (
     Scheme("torchvision", "mobilenet_v2", of_blocks("torch", _torchvision, _torchvision_block)),
-    Scheme("timm", "mobilenet_v2", of_blocks("torch", _timm, timm)),
+    Scheme("timm", "mobilenet_v2", of_blocks("torch", lambda _: timm_ends(), timm)),
     Scheme("keras", "mobilenet_v2_keras", of_blocks("keras", _keras, _keras_block)),
 )

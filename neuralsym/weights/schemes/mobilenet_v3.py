@@ -12,6 +12,7 @@ from neuralsym.weights.schemes.mbconv import (
     numbered,
     of_blocks,
     timm,
+    torchvision_ends,
     with_epsilon,
 )
 
@@ -21,13 +22,7 @@ def _torchvision_block(block: Block) -> Names:
 
 
 def _torchvision(blocks: list[Block]) -> Names:
-    top = f"features.{len(blocks) + 1}"
-    return {
-        **conv_bn("stem", "features.0.0", "features.0.1"),
-        **conv_bn("top", f"{top}.0", f"{top}.1"),
-        "fc1": "classifier.0",
-        "fc2": "classifier.3",
-    }
+    return torchvision_ends(len(blocks) + 1) | {"fc1": "classifier.0", "fc2": "classifier.3"}
 
 
 def _timm(blocks: list[Block]) -> Names:
