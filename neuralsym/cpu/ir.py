@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 KERNEL_PARAMETERS = (("frame", "ptr"), ("desc", "ptr"), ("worker", "i32"), ("workers", "i32"))
 
@@ -179,10 +180,9 @@ class Function:
 
     def call(self, intrinsic: str, kind: str, *arguments: str) -> str:
         """Call the overloaded LLVM intrinsic `intrinsic` on values that all have type `kind`."""
-        full = f"@llvm.{intrinsic}.{mangled(kind)}"
-        types = ", ".join([kind] * len(arguments))
-        self.module.declarations.add(f"declare {kind} {full}({types})")
-        return self.value(f"call {kind} {full}({', '.join(f'{kind} {a}' for a in arguments)})")
+        declaration, called = _overload(intrinsic, kind, len(arguments))
+        self.module.declarations.add(declaration)
+        return self.value(called % arguments)
 
     def prefetch(self, address: str, locality: int = 3, write: bool = False) -> None:
         self.module.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
@@ -291,6 +291,15 @@ def _mask_kind(kind: str) -> str:
     return kind.split(" x ")[0] + " x i1>"
 
 
+@cache
+def _overload(intrinsic: str, kind: str, count: int) -> tuple[str, str]:
+    """The declaration of an intrinsic, and the form of its call."""
+    name = f"@llvm.{intrinsic}.{mangled(kind)}"
+    types, forms = (", ".join([each] * count) for each in (kind, f"{kind} %s"))
+    return f"declare {kind} {name}({types})", f"call {kind} {name}({forms})"
+
+
+@cache
 def mangled(kind: str) -> str:
     """The suffix by which LLVM names an overload: `<16 x float>` -> `v16f32`."""
     names = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}

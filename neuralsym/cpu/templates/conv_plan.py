@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from neuralsym.cpu.templates.layout import (
     Triple,
     Words,
     aligned,
+    aligned_room,
     even_parts,
     greedy_parts,
     halo_after,
@@ -216,6 +218,7 @@ def tile_list(rows: int, length: int, pixels: int) -> list[tuple[int, int]]:
     return [(1, count) for count in even_parts(length, pixels)] * rows
 
 
+@lru_cache(maxsize=4096)  # layers repeat
 def _cost(
     vectors: int,
     pixels: int,
@@ -249,22 +252,28 @@ def pack_conv_weights(weights: Array, plan: ConvPlan) -> Array:
     full = np.asarray(weights, np.float32).reshape(outputs, each, *shape.kernel)
     lanes_out = -(-outputs // width) * width
     lanes_in = plan.input_blocks * (1 if plan.planar else width)
-    padded = np.zeros((lanes_out, lanes_in, shape.taps), np.float32)
-    padded[:outputs, :each] = full.reshape(outputs, each, shape.taps)
+    if full.shape[:2] == (lanes_out, lanes_in):
+        padded = full.reshape(outputs, each, shape.taps)
+    else:
+        padded = np.zeros((lanes_out, lanes_in, shape.taps), np.float32)
+        padded[:outputs, :each] = full.reshape(outputs, each, shape.taps)
+    half, blocks = plan.text.halves, plan.input_blocks
     parts = []
     for first, count, _ in plan.blocks:
         part = padded[first * width : (first + count) * width]
         if plan.planar:
-            parts.append(part.transpose(1, 2, 0).reshape(-1))
-        elif plan.text.halves:
-            half = plan.text.halves
-            sides = (half, width // 2, plan.input_blocks, width // 2, 2, shape.taps)
-            pairs = part[: half * width // 2].reshape(sides)
-            parts.append(pairs.transpose(2, 5, 3, 0, 1, 4).reshape(-1))
+            parts.append(part.transpose(1, 2, 0))
+        elif half:
+            pairs = part[: half * width // 2].reshape(half, width // 2, blocks, width // 2, 2, -1)
+            parts.append(pairs.transpose(2, 5, 3, 0, 1, 4))
         else:
-            split = part.reshape(count * width, plan.input_blocks, width, shape.taps)
-            parts.append(split.transpose(1, 3, 2, 0).reshape(-1))
-    return aligned(np.concatenate(parts))
+            parts.append(part.reshape(count * width, blocks, width, -1).transpose(1, 3, 2, 0))
+    # Each is written once, into its place.
+    packed, at = aligned_room((sum(part.size for part in parts),), np.float32), 0
+    for part in parts:
+        packed[at : at + part.size].reshape(part.shape)[...] = part
+        at += part.size
+    return packed
 
 
 def pack_conv_bias(bias: Array | None, plan: ConvPlan) -> Array:
@@ -321,21 +330,21 @@ def tile_table(
         columns = list(zip(starts, widths, strict=True))
         steps = [(i, 1) for i in range(height)]
     number = {tile: i for i, tile in enumerate(shapes)}
-    table = []
-    for depth in range(rows // height):
-        for y, tile_rows in steps:
-            for x, columns_here in columns:
-                place = (depth, y, x)
-                read = tuple(p * s for p, s in zip(place, shape.strides, strict=True))
-                table.append(
-                    (
-                        source.offset((read[0], read[1], read[2])),
-                        target.offset(place),
-                        residual.offset(place) if residual else 0,
-                        number[tile_rows, columns_here],
-                    )
-                )
-    return np.array(table, np.int64)
+    kinds = [
+        [number[tile_rows, columns_here] for _, columns_here in columns] for _, tile_rows in steps
+    ]
+    table = np.zeros((rows // height, len(steps), len(columns), 4), np.int64)
+    z = np.arange(rows // height).reshape(-1, 1, 1)
+    y = np.array([y for y, _ in steps], np.int64).reshape(-1, 1)
+    x = np.array([x for x, _ in columns], np.int64)
+    table[..., 0] = source.offset(
+        (z * shape.strides[0], y * shape.strides[1], x * shape.strides[2])
+    )
+    table[..., 1] = target.offset((z, y, x))
+    if residual is not None:
+        table[..., 2] = residual.offset((z, y, x))
+    table[..., 3] = kinds
+    return table.reshape(-1, 4)
 
 
 def greedy_or_even(total: int, sizes: Sequence[int]) -> list[int]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -108,8 +108,12 @@ class Plane:
         """Whether all inner pixels of a block of channels follow each other without a gap."""
         return not any(self.before) and not any(self.after)
 
-    def offset(self, position: Triple) -> int:
-        """Bytes from the first inner pixel to the pixel at `position`."""
+    @overload
+    def offset(self, position: Triple) -> int: ...
+    @overload
+    def offset(self, position: tuple[Words, Words, Words]) -> Words: ...
+    def offset(self, position: Any) -> Any:
+        """Bytes from the first inner pixel to the pixel at `position`, or to each of several."""
         return position[0] * self.slice + position[1] * self.row + position[2] * self.pixel
 
     def bytes(self, batch: int) -> int:
