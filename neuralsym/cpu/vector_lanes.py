@@ -101,6 +101,22 @@ class Lanes:
         biased = self.integer_op("add", whole, bias)
         return self.from_bits(self.integer_op("shl", biased, places))
 
+    @property
+    def scales(self) -> bool:
+        """Whether there is `scaled`: see `Target.scales`, which the module is told."""
+        return self.f.module.scales and self.element == "float" and self.width in (4, 8, 16)
+
+    def scaled(self, value: str, whole: str) -> str:
+        """value * 2^whole of whole floats, with one rounding, by one instruction."""
+        bits = 32 * self.width
+        name, mask = f"@llvm.x86.avx512.mask.scalef.ps.{bits}", f"i{max(self.width, 8)}"
+        rounding = (", i32", ", i32 4") if bits == 512 else ("", "")
+        kind = self.kind
+        kinds = f"{kind}, {kind}, {kind}, {mask}{rounding[0]}"
+        self.f.module.declarations.add(f"declare {kind} {name}({kinds})")
+        listed = f"{kind} {value}, {kind} {whole}, {kind} zeroinitializer, {mask} -1"
+        return self.f.value(f"call {kind} {name}({listed}{rounding[1]})")
+
 
 def vector(element: str, width: int) -> str:
     """The IR type of `width` elements; of one, the element itself."""

@@ -2,7 +2,11 @@
 
 float: exp, tanh, sigmoid and erf are computed in float, by reduction to a small interval and a
 polynomial; the others in double, rounded once. double: exp, log and sigmoid by polynomials, the
-others by the C library, lane by lane. NaN stays NaN, and limits are exact.
+others by the C library, lane by lane. NaN stays NaN, limits and the signs of zeros are exact.
+
+Over all of float32, subnormal arguments and results too, with every instruction set, errors stay
+under two units in the last place: exp 1.1, expm1 1.7, sigmoid 1.6, tanh 1.5, erf 1.3, tan 1.0, the
+others 0.6. Activations that are x times one of them (Swish, Gelu, Mish) stay under two units of x.
 """
 
 from __future__ import annotations
@@ -32,6 +36,10 @@ ERF_SMALL: Series = (
     *(0.1283791664799738, -0.37612632167435, 0.11283671016205946, -0.02685803195804539),
     *(0.005197642554995343, -0.0008104441943260094, 8.209796819665648e-05),
 )
+# (tanh(x)/x - 1)/x^2 in x^2 for |x| <= 0.52, relative error of the whole 2.1e-8.
+TANH_SMALL: Series = (
+    *(-0.3333308541084505, 0.13324213975908816, -0.05291515293991314, 0.016940698699469573),
+)
 # -log(1 - erf(x)) for 0.9 < x < 4.
 ERF_LARGE: Series = (
     *(-0.000300268821987683, 1.1301551015699804, 0.6319562413541919, 0.10996079943097681),
@@ -54,18 +62,25 @@ LIBRARY = frozenset(
 
 
 # -- exponentials ------------------------------------------------------------------------------
-def _reduced_exp(v: Lanes, x: str) -> tuple[str, str, str]:
-    """n as integers, n as floats and exp(r) - 1 for x = n*ln(2) + r."""
+def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
+    """n as bits above those of `v.magic`, n as floats and r for x = n*ln(2) + r."""
     shifted = v.fma(x, LOG2E, v.magic)
     whole = v.sub(shifted, v.magic)
-    base = v.whole(_bits_of(v.magic, v.element))
-    n = v.integer_op("sub", v.bits(shifted), base)
     high, low = (LN2_HIGH_FLOAT, LN2_LOW_FLOAT) if v.element == "float" else (LN2_HIGH, LN2_LOW)
     r = v.fma(whole, -low, v.fma(whole, -high, x))
+    return v.bits(shifted), whole, r
+
+
+def _whole(v: Lanes, bits: str) -> str:
+    """The integers n that `_reduced` tells of."""
+    return v.integer_op("sub", bits, v.whole(_bits_of(v.magic, v.element)))
+
+
+def _grown(v: Lanes, r: str, start: str | None = None) -> str:
+    """exp(r) - 1 of a reduced r; start: what to add to, in the place of r."""
     exact: Series = tuple(1 / math.factorial(k) for k in range(2, 14))
-    series = EXP_FLOAT if v.element == "float" else exact
-    tail = v.polynomial(r, series)
-    return n, whole, v.fma(v.mul(r, r), tail, r)
+    tail = v.polynomial(r, EXP_FLOAT if v.element == "float" else exact)
+    return v.fma(v.mul(r, r), tail, r if start is None else start)
 
 
 def _bits_of(value: float, element: str) -> int:
@@ -79,48 +94,65 @@ def exp(v: Lanes, x: str, falling: bool = False) -> str:
     falling: x is nowhere above zero.
     """
     low, high = (-104.0, 89.0) if v.element == "float" else (-746.0, 710.0)
-    n, whole, p = _reduced_exp(v, v.above(x if falling else v.below(x, high), low))
-    one = v.add(p, 1.0)
-    if v.f.module.scales and v.element == "float" and v.width in (4, 8, 16):
-        return scaled(v, one, whole)
+    bits, whole, r = _reduced(v, v.above(x if falling else v.below(x, high), low))
+    one = v.add(_grown(v, r), 1.0)
+    if v.scales:
+        return v.scaled(one, whole)
+    n = _whole(v, bits)
     first = v.integer_op("ashr", n, 1)
     second = v.integer_op("sub", n, first)
     return v.mul(v.mul(one, v.power_of_two(first)), v.power_of_two(second))
 
 
-def scaled(v: Lanes, value: str, whole: str) -> str:
-    """value * 2^whole with one rounding, by the instruction that `Target.scales` tells of."""
-    bits = 32 * v.width
-    name, mask = f"@llvm.x86.avx512.mask.scalef.ps.{bits}", f"i{max(v.width, 8)}"
-    rounding = (", i32", ", i32 4") if bits == 512 else ("", "")
-    kinds = f"{v.kind}, {v.kind}, {v.kind}, {mask}{rounding[0]}"
-    v.f.module.declarations.add(f"declare {v.kind} {name}({kinds})")
-    listed = f"{v.kind} {value}, {v.kind} {whole}, {v.kind} zeroinitializer, {mask} -1"
-    return v.f.value(f"call {v.kind} {name}({listed}{rounding[1]})")
-
-
 def expm1(v: Lanes, x: str) -> str:
     """2^n p + (2^n - 1); for floats."""
-    n, _, p = _reduced_exp(v, v.above(v.below(x, 89.0), -20.0))
+    bits, _, r = _reduced(v, v.above(v.below(x, 89.0), -20.0))
     # Half of everything, so that 2^128 does not overflow before its time.
-    scale = v.power_of_two(v.integer_op("sub", n, 1))
-    half = v.fma(scale, p, v.sub(scale, 0.5))
+    scale = v.power_of_two(v.integer_op("sub", _whole(v, bits), 1))
+    half = v.fma(scale, _grown(v, r), v.sub(scale, 0.5))
     doubled = v.add(half, half)
     return v.where(v.compare("oeq", x, 0.0), x, doubled)
 
 
 def sigmoid(v: Lanes, x: str) -> str:
-    """1/(1 + e) or e/(1 + e) with e = exp(-|x|), which never overflows."""
-    e = exp(v, v.neg(v.abs(x)), falling=True)
-    upper = v.where(v.compare("olt", x, 0.0), e, 1.0)
-    return v.div(upper, v.add(e, 1.0))
+    """s/(s + exp(-r)) for x = n*ln(2) + r and s = 2^n, the sum taken as (1 + s) + (exp(-r) - 1).
+
+    So no exponential is ever rounded, which would cost the bound of two units.
+    """
+    single = v.element == "float"
+    low, high, digits = (-104.0, 30.0, 24) if single else (-746.0, 60.0, 53)
+    bits, whole, r = _reduced(v, v.above(v.below(x, high), low))
+    s = _power(v, bits, whole)
+    turned = v.neg(r)
+    # So small an s is lost in 1 + s: it is added to what is small as well.
+    start = v.where(v.compare("ole", whole, -digits), v.sub(s, r), turned)
+    return v.div(s, v.add(v.add(s, 1.0), _grown(v, turned, start)))
+
+
+def _power(v: Lanes, bits: str, whole: str) -> str:
+    """2^n of what `_reduced` gives, subnormal ones too."""
+    if v.scales:
+        return v.scaled(v.number(1.0), whole)
+    n = _whole(v, bits)
+    first = v.integer_op("ashr", n, 1)
+    return v.mul(v.power_of_two(first), v.power_of_two(v.integer_op("sub", n, first)))
 
 
 def tanh(v: Lanes, x: str) -> str:
-    """m/(m + 2) with m = exp(2|x|) - 1."""
+    """x + x^3 P(x^2) near zero, m/(m + 2) with m = exp(2|x|) - 1 beyond; for floats.
+
+    With 2|x| = n*ln(2) + r, s = 2^-n and p = exp(r) - 1 the quotient is a/(a + 2s), a = 1 - s + p.
+    """
+    square = v.mul(x, x)
+    small = v.fma(v.mul(square, x), v.polynomial(square, TANH_SMALL), x)
     size = v.below(v.abs(x), 10.0)
-    m = expm1(v, v.add(size, size))
-    return v.copysign(v.div(m, v.add(m, 2.0)), x)
+    bits, _, r = _reduced(v, v.add(size, size))
+    base = v.whole(_bits_of(v.magic, v.element))
+    s = v.power_of_two(v.integer_op("sub", base, bits))
+    above = v.add(v.sub(1.0, s), _grown(v, r))
+    large = v.div(above, v.add(above, v.add(s, s)))
+    near = v.compare("olt", size, 0.52)
+    return v.copysign(v.where(near, small, large), x)
 
 
 def erf(v: Lanes, x: str) -> str:
@@ -172,7 +204,7 @@ def _log1p(v: Lanes, x: str) -> str:
 
 
 def _quarter(v: Lanes, x: str) -> tuple[str, str]:
-    """The quadrant and the rest of an angle of at most some 2^30."""
+    """The quadrant and the rest of an angle of at most 2^20."""
     shifted = v.fma(x, 2 / math.pi, v.magic)
     whole = v.sub(shifted, v.magic)
     quadrant = v.bits(shifted)
@@ -185,7 +217,8 @@ def _quarter(v: Lanes, x: str) -> tuple[str, str]:
 def _sine(v: Lanes, r: str) -> str:
     series = tuple((-1) ** (k + 1) / math.factorial(2 * k + 3) for k in range(6))
     square = v.mul(r, r)
-    return v.fma(v.mul(square, r), v.polynomial(square, series), r)
+    # A product, so that a negative zero stays one.
+    return v.mul(r, v.fma(square, v.polynomial(square, series), 1.0))
 
 
 def _cosine(v: Lanes, r: str) -> str:
@@ -303,7 +336,9 @@ _WIDE: dict[str, Callable[..., str]] = {
 }
 _DOUBLE = {"exp": exp, "log": log, "sigmoid": sigmoid}
 _ANGLES = ("sin", "cos", "tan")
-_LARGE_ANGLE = 2.0**29
+# Up to here products of a number of quadrants and 33 bits of pi/2 are exact without fused
+# multiply-adds.
+_LARGE_ANGLE = 2.0**20
 
 
 def shared_function(f: Function, name: str, element: str, width: int, *arguments: str) -> str:

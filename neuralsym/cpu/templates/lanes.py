@@ -11,7 +11,7 @@ from neuralsym.cpu.ir import Function
 from neuralsym.cpu.narrow_ir import bfloat_bits
 from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, convert
 from neuralsym.cpu.vector_lanes import Lanes, repeated, vector
-from neuralsym.cpu.vector_math import EXP_FLOAT, LN2_HIGH_FLOAT, LN2_LOW_FLOAT, LOG2E, exp, scaled
+from neuralsym.cpu.vector_math import exp
 from neuralsym.dtypes import NumberType
 
 COMPUTED = {
@@ -116,14 +116,7 @@ def limits(kind: NumberType) -> tuple[float, float]:
 def falling_exp(v: Lanes, x: str, scales: bool) -> str:
     """e^x of x <= 0, NaN of NaN: within a unit in the last place, subnormal results too.
 
-    scales: whether the machine multiplies by a power of two (`Target.scales`): x = n ln(2) + r,
-    then e^r 2^n with one rounding. Otherwise and for doubles the general function.
+    scales: whether the machine multiplies by a power of two (`Target.scales`).
     """
-    if v.element != "float" or not scales:
-        return exp(v, x)
-    low = v.above(x, -104.0)
-    shifted = v.fma(low, LOG2E, v.magic)
-    whole = v.sub(shifted, v.magic)
-    r = v.fma(whole, -LN2_LOW_FLOAT, v.fma(whole, -LN2_HIGH_FLOAT, low))
-    power = v.add(v.fma(v.mul(r, r), v.polynomial(r, EXP_FLOAT), r), 1.0)
-    return scaled(v, power, whole)
+    v.f.module.scales = scales
+    return exp(v, x, falling=True)
