@@ -10,7 +10,7 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Weight
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute, GraphError, at_line, user_line
+from neuralsym.errors import BadAttribute, GraphError, at_line, counted, user_line
 
 Head = Callable[[Any], Any]
 """What is piped onto a network: a layer, or a function of its output (a tuple of several)."""
@@ -21,8 +21,11 @@ _WEIGHTED = ("Gemm", "MatMul", "Conv", "ConvTranspose")
 
 def cut(model: Model, outputs: str | Sequence[str], inputs: str | Sequence[str] = ()) -> Model:
     """The part of a model that computes `outputs`, from new inputs in the place of `inputs`."""
+    wanted = _listed("cut", "outputs", outputs)
+    if not wanted:
+        raise BadAttribute(f"cut: outputs names no value{at_line(user_line())}")
     try:
-        return model.with_graph(model.graph.subgraph(outputs, _listed(inputs)))
+        return model.with_graph(model.graph.subgraph(wanted, _listed("cut", "inputs", inputs)))
     except GraphError as error:
         raise GraphError(f"cut: {error}{at_line(user_line())}") from None
 
@@ -41,16 +44,28 @@ def extend(
             f"extend takes a layer or a function of a symbol, not {type(head).__name__}"
             f"{at_line(user_line())}"
         )
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise BadAttribute(f"extend: seed={seed!r} is not an integer{at_line(user_line())}")
     made = head(piped(graph))
-    symbols = [made] if isinstance(made, Symbol) else list(made)
-    names = _listed(outputs) if outputs is not None else None
+    symbols = [made] if isinstance(made, Symbol) else made
+    if not isinstance(symbols, (list, tuple)) or not _are_symbols(symbols):
+        raise BadAttribute(
+            f"extend: {getattr(head, '__name__', head)} gave {_told(made)}; a layer or a function "
+            f"gives a symbol, or a tuple of symbols{at_line(user_line())}"
+        )
+    names = _listed("extend", "outputs", outputs) if outputs is not None else None
     if names is not None and len(names) != len(symbols):
         raise BadAttribute(
-            f"extend: {len(names)} names ({', '.join(names)}) for {len(symbols)} outputs"
-            f"{at_line(user_line())}"
+            f"extend: {counted(len(names), 'name')} ({', '.join(names)}) for "
+            f"{counted(len(symbols), 'output')}{at_line(user_line())}"
         )
+    if names is None and any(s in graph.outputs for s in symbols):
+        names = _as_before(graph, symbols)
     wanted = symbols if names is None else dict(zip(names, symbols, strict=True))
-    return model.with_graph(graph.extended(wanted).seeded(seed))
+    try:
+        return model.with_graph(graph.extended(wanted).seeded(int(seed)))
+    except BadAttribute as error:  # a name that is none
+        raise BadAttribute(f"extend: {error}{at_line(user_line())}") from None
 
 
 def replace_head(
@@ -70,7 +85,8 @@ def replace_head(
         )
     if outputs is None and len(graph.outputs) == 1:
         outputs = graph.output_names
-    body = cut(model, at if at is not None else graph.value_name(_body_end(graph)))
+    ends = _listed("replace_head", "at", at) if at is not None else None
+    body = cut(model, ends or graph.value_name(_body_end(graph)))
     return extend(body, head, outputs=outputs, seed=seed)
 
 
@@ -94,8 +110,40 @@ def _body_end(graph: Graph) -> Symbol:
     )
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+def _listed(what: str, key: str, names: str | Sequence[str]) -> list[str]:
+    """Names as a list; TypeError where they are none, BadAttribute where one occurs twice."""
+    given: object = names
+    found = [given] if isinstance(given, str) else given
+    if not isinstance(found, (list, tuple)) or not all(isinstance(n, str) for n in found):
+        raise TypeError(
+            f"{what}: {key} is a name or a sequence of names, not {given!r}{at_line(user_line())}"
+        )
+    twice = [n for n in found if found.count(n) > 1]
+    if twice:
+        raise BadAttribute(f"{what}: {key} names {twice[0]!r} twice{at_line(user_line())}")
+    return list(found)
+
+
+def _are_symbols(made: Sequence[object]) -> bool:
+    return bool(made) and all(isinstance(s, Symbol) for s in made)
+
+
+def _told(made: object) -> str:
+    """What came instead of symbols."""
+    if isinstance(made, (list, tuple)):
+        return f"[{', '.join(type(s).__name__ for s in made)}]"
+    return type(made).__name__
+
+
+def _as_before(graph: Graph, symbols: Sequence[Symbol]) -> list[str]:
+    """The names of new outputs, of which some were outputs already and keep their names."""
+    made = graph.extended(symbols)
+    before = dict(zip(graph.outputs, graph.output_names, strict=True))
+    names: list[str] = []
+    for symbol, own in zip(symbols, made.output_names, strict=True):
+        name = before.get(symbol, own)
+        names.append(own if name in names else name)
+    return names
 
 
 class Editable(ABC):
@@ -118,7 +166,8 @@ class Editable(ABC):
         """The part that computes the values of these names, as a network of its own.
 
         inputs: values that are fed instead of computed. Names, weights and what the file says
-        stay. Raises GraphError for a name that does not exist.
+        stay, and so do the updates of the variables that are read. Raises GraphError for a name
+        that does not exist, BadAttribute for no name or one twice.
         """
         return self._edited(cut(self.model, outputs, inputs))
 
@@ -128,7 +177,9 @@ class Editable(ABC):
         """The network with more layers behind its output: `net.extend(softmax())`.
 
         head: layers, or a function of the output (of a tuple where there are several). outputs:
-        names for what comes out now. seed: of the new weights; those that were there stay.
+        names for what comes out now; an output that stays one keeps its name. seed: of the new
+        weights; those that were there stay. Raises BadAttribute where the names are not as many as
+        the outputs, or where the head gives no symbol.
         """
         return self._edited(extend(self.model, head, outputs=outputs, seed=seed))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
-from neuralsym.errors import BadAttribute, InputError, did_you_mean
+from neuralsym.errors import BadAttribute, InputError, at_line, did_you_mean, user_line, warn
 from neuralsym.network import Network
 from neuralsym.passes.qdq import Plan, Range
 
@@ -99,18 +100,40 @@ def quantize_static(
     each sample, to tell the accuracy before and after.
 
     Convolutions, products with stored matrices, sums, averages and what lies between them are
-    quantised; batch norms are folded first. Raises InputError for no samples or for labels that
-    do not fit, BadAttribute for an unknown method.
+    quantised; batch norms are folded first. Where the network's own batch is fixed, samples that do
+    not fill one are left out. Raises InputError for no samples, for labels that do not fit or that
+    no output [N, classes] can have, BadAttribute for an unknown method; warns where nothing can be
+    quantised, which is so for a network in float16.
     """
-    if method not in get_args(Method):
-        hint = did_you_mean(str(method), get_args(Method))
-        raise BadAttribute(f"quantize_static: no method {method!r}{hint}")
-    if not 50 < percentile <= 100:
-        raise BadAttribute(f"quantize_static: percentile={percentile} is not within 50 and 100")
+    try:
+        return _quantised(network, data, method, percentile, per_channel, batch, labels)
+    except (BadAttribute, InputError) as error:
+        said = str(error)
+        where = "" if "\n  at " in said else at_line(user_line())
+        raise type(error)(f"quantize_static: {said}{where}") from None
+
+
+def _quantised(
+    network: Network,
+    data: Data,
+    method: Method,
+    percentile: float,
+    per_channel: bool,
+    batch: int,
+    labels: ArrayLike | None,
+) -> Quantized:
+    _check(network, method, percentile, batch)
     feeds = list(_feeds(network, data, batch))
     if not feeds:
-        raise InputError("quantize_static: there is no sample to calibrate with")
+        raise InputError("there is no sample to calibrate with")
     plan = Plan(network.graph)
+    if not plan.values:
+        half = any(s.dtype == "float16" for s in network.graph.weights)
+        warn(
+            f"quantize_static: nothing of {network.graph.name!r} is quantised: it has no product "
+            "of float32 values with a stored matrix, no sum of two and no average"
+            + ("; quantise the network as it was before to_float16" if half else "")
+        )
     ranges = _seen(network, plan, feeds)
     if method == "percentile":
         ranges = _trimmed(network, plan, feeds, ranges, percentile)
@@ -119,34 +142,55 @@ def quantize_static(
     return Quantized(made, _compared(network, made, feeds, labels))
 
 
+def _check(network: object, method: object, percentile: object, batch: object) -> None:
+    """Raise TypeError or BadAttribute for settings that are not what they should be."""
+    if not isinstance(network, Network):
+        raise TypeError(
+            f"quantize_static takes a Network, not {type(network).__name__}: neuralsym.load reads "
+            f"one from a file{at_line(user_line())}"
+        )
+    if not isinstance(method, str) or method not in get_args(Method):
+        known = " and ".join(map(repr, get_args(Method)))
+        hint = did_you_mean(method, get_args(Method))
+        raise BadAttribute(f"no method {method!r}; there are {known}{hint}")
+    if not isinstance(percentile, (int, float, np.number)) or not 50 < percentile <= 100:
+        raise BadAttribute(f"percentile={percentile!r} is no number over 50 and up to 100")
+    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
+        raise BadAttribute(f"batch={batch!r} is no positive integer")
+
+
 def _feeds(network: Network, data: Data, batch: int) -> Iterator[dict[str, Array]]:
     """The samples as feeds of a batch each."""
-    if batch < 1:
-        raise BadAttribute(f"quantize_static: batch={batch} is not over 0")
     names = [port.name for port in network.inputs if not port.default]
     if isinstance(data, np.ndarray):
         if len(names) != 1:
-            raise InputError(f"quantize_static: give a dict of arrays by input: {', '.join(names)}")
+            raise InputError(f"give a dict of arrays by input: {', '.join(names)}")
         data = {names[0]: data}
     if isinstance(data, Mapping):
         arrays = {name: np.asarray(value) for name, value in data.items()}
-        counts = {len(a) if a.ndim else 0 for a in arrays.values()}
+        counts = {len(a) if a.ndim else 0 for a in arrays.values()} or {0}
         if len(counts) != 1:
-            raise InputError(f"quantize_static: the arrays have {sorted(counts)} samples")
+            raise InputError(f"the arrays have {sorted(counts)} samples")
         fixed = [p.shape[0] for p in network.inputs if p.shape and isinstance(p.shape[0], int)]
         step = fixed[0] if fixed and isinstance(fixed[0], int) else batch
         total = counts.pop()
+        if fixed and 0 < total < step:
+            raise InputError(f"{total} samples do not fill the network's batch of {step}")
         for start in range(0, total - total % step if fixed else total, step):
             yield {name: a[start : start + step] for name, a in arrays.items()}
         return
-    assert isinstance(data, Iterable)
+    if isinstance(data, (str, bytes, PathLike)) or not np.iterable(data):
+        raise InputError(
+            "data is an array of samples, a dict of arrays by input, or a sequence of feeds, not "
+            f"{type(data).__name__}: np.load reads a file"
+        )
     for feed in data:
         if isinstance(feed, Mapping):
             yield {name: np.asarray(value) for name, value in feed.items()}
         elif len(names) == 1:
             yield {names[0]: np.asarray(feed)}
         else:
-            raise InputError(f"quantize_static: give dicts by input: {', '.join(names)}")
+            raise InputError(f"give dicts by input: {', '.join(names)}")
 
 
 def _probe(network: Network, plan: Plan, outputs: Mapping[str, Symbol]) -> Network:
@@ -171,10 +215,10 @@ def _seen(
         for i, symbol in enumerate(plan.values):
             seen = Range(float(made[f"low_{i}"]), float(made[f"high_{i}"]))
             found[symbol] = found[symbol].join(seen) if symbol in found else seen
-    for symbol, seen in found.items():
+    for symbol, seen in reversed(found.items()):  # the first value of the run comes first
         if not np.isfinite(seen).all():
             name = plan.graph.value_name(symbol)
-            raise InputError(f"quantize_static: {name!r} becomes infinite or NaN on these samples")
+            raise InputError(f"{name!r} becomes infinite or NaN on these samples")
     return found
 
 
@@ -238,12 +282,18 @@ def _compared(
             after.setdefault(name, []).append(np.atleast_1d(value))
     samples = sum(len(next(iter(feed.values()))) for feed in feeds)
     right = None if labels is None else np.asarray(labels)
+    if right is not None and not any(_has_classes(values[0]) for values in before.values()):
+        raise InputError("labels are given, and no output is [N, classes]")
     outputs = [
         _difference(name, np.concatenate(values), np.concatenate(after[name]), right)
         for name, values in before.items()
     ]
     sizes = [sum(n.weights.tensor(w).nbytes for w in n.weights) for n in (network, made)]
     return Report(samples, sizes[0], sizes[1], tuple(outputs))
+
+
+def _has_classes(value: Array) -> bool:
+    return value.ndim == 2 and value.shape[1] > 1
 
 
 def _difference(name: str, before: Array, after: Array, labels: Array | None) -> Difference:
@@ -253,13 +303,14 @@ def _difference(name: str, before: Array, after: Array, labels: Array | None) ->
     sqnr = float("inf") if not noise else 10 * float(np.log10(max(signal, 1e-300) / noise))
     largest = float(np.abs(error).max(initial=0) / max(np.abs(exact).max(initial=0), 1e-300))
     agreement = accuracy = None
-    if before.ndim == 2 and before.shape[1] > 1:
+    if _has_classes(before):
         first, second = before.argmax(1), after.argmax(1)
         agreement = float((first == second).mean())
         if labels is not None:
             if labels.shape != first.shape:
-                raise InputError(
-                    f"quantize_static: {len(first)} samples have labels of shape {labels.shape}"
-                )
+                raise InputError(f"{len(first)} samples have labels of shape {labels.shape}")
+            count = before.shape[1]
+            if labels.dtype.kind not in "iu" or not ((labels >= 0) & (labels < count)).all():
+                raise InputError(f"labels are integers from 0 to {count - 1}, for {name!r}")
             accuracy = float((first == labels).mean()), float((second == labels).mean())
     return Difference(name, sqnr, largest, agreement, accuracy)

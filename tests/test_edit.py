@@ -10,6 +10,7 @@ import pytest
 import neuralsym
 import neuralsym.layers as nn
 from neuralsym import ops, zoo
+from neuralsym.core.graph import Graph
 from neuralsym.errors import BadAttribute, GraphError, ShapeMismatch
 from neuralsym.network import Network
 
@@ -121,3 +122,43 @@ def test_a_flow_file_is_a_network_too(saved: Network, x: np.ndarray, tmp_path: P
     described = zoo.squeezenet1_1(size=64)
     described.save(path)
     assert neuralsym.load(path).metadata == described.metadata
+
+
+def test_an_output_that_stays_keeps_its_name(saved: Network, x: np.ndarray) -> None:
+    both = saved.extend(lambda y: (y, y | nn.softmax(name="probs")))
+    made = both.run(x)
+    assert list(made) == ["logits", "probs"]
+    np.testing.assert_array_equal(made["logits"], saved(x))
+
+
+def test_a_part_goes_on_updating_what_it_reads() -> None:
+    step = ops.variable("step", (3,))
+    count = ops.variable("count", (3,), init=np.zeros(3, F))
+    total = count + step
+    unread = ops.variable("unread", (3,), init=np.zeros(3, F))
+    outputs = {"double": total * 2.0, "other": unread * 1.0}
+    graph = Graph(outputs, updates={count: total, unread: unread + step})
+    part = Network(graph).cut("double")
+    assert [part.graph.names[s.node] for s in part.graph.updates] == ["count"]
+    given = part.cut("double", inputs="count")
+    assert not given.graph.updates
+
+
+def test_what_is_no_name_and_no_symbol_is_refused(saved: Network) -> None:
+    here = r"\n  at .*test_edit.py:"
+    with pytest.raises(
+        TypeError, match="cut: outputs is a name or a sequence of names, not 3" + here
+    ):
+        saved.cut(3)  # type: ignore[arg-type]
+    with pytest.raises(BadAttribute, match="cut: outputs names no value" + here):
+        saved.cut([])
+    with pytest.raises(BadAttribute, match="cut: outputs names 'logits' twice" + here):
+        saved.cut(["logits", "logits"])
+    with pytest.raises(TypeError, match="replace_head: at is a name.*" + here):
+        saved.replace_head(nn.dense(2), at=3)  # type: ignore[arg-type]
+    with pytest.raises(BadAttribute, match=r"extend: <lambda> gave NoneType; .*" + here):
+        saved.extend(lambda _: None)
+    with pytest.raises(BadAttribute, match="extend: seed='a' is not an integer" + here):
+        saved.extend(nn.relu, seed="a")  # type: ignore[arg-type]
+    with pytest.raises(BadAttribute, match="extend: '' is no name.*" + here):
+        saved.extend(nn.relu, outputs="")

@@ -226,3 +226,46 @@ def test_the_command_says_what_is_missing(
     ):
         assert main([*base, *more]) != 0
         assert said in capsys.readouterr().err
+
+
+# -- what networks there are -----------------------------------------------------------------------
+def test_a_kernel_that_layers_share_is_shared_in_integers(tmp_path: Path) -> None:
+    again = nn.conv2d(3, 3, bias_initializer="random_normal", name="again")
+    y = nn.input(("N", 3, 8, 8)) | again | nn.relu | again | nn.relu | again
+    net = y | nn.global_avg_pool2d() | nn.get_network()
+    samples = np.random.default_rng(0).normal(size=(8, 3, 8, 8)).astype(F)
+    made = quantize_static(net, samples)
+    kinds = [str(made.network.weights.tensor(w).dtype) for w in made.network.weights]
+    assert kinds.count("int8") == 1
+    assert made.report.outputs[0].sqnr > 25
+    made.network.save(tmp_path / "q.onnx")
+    loaded = neuralsym.load(tmp_path / "q.onnx")
+    np.testing.assert_array_equal(loaded(samples), made.network(samples))
+
+
+def test_a_quantised_network_can_be_quantised(pictures: np.ndarray) -> None:
+    once = quantize_static(small(), pictures).network
+    twice = quantize_static(once, pictures)
+    assert twice.report.outputs[0].sqnr > 25
+
+
+def test_that_nothing_is_quantised_is_told(pictures: np.ndarray) -> None:
+    with pytest.warns(UserWarning, match="nothing of 'small' is quantised.*before to_float16"):
+        quantize_static(small().to_float16(), pictures)
+
+
+def test_samples_and_labels_that_fit_nothing_are_refused(pictures: np.ndarray) -> None:
+    here = "test_quantize.py:"
+    with pytest.raises(InputError, match=rf"not str: np.load reads a file\n  at .*{here}"):
+        quantize_static(small(), "pictures.npz")
+    with pytest.raises(TypeError, match=rf"takes a Network, not str.*\n  at .*{here}"):
+        quantize_static("net.onnx", pictures)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="labels are integers from 0 to 5, for 'logits'"):
+        quantize_static(small(), pictures, labels=np.full(24, 6))
+    flat = nn.input((8, 4)) | nn.dense(1) | nn.get_network()
+    with pytest.raises(InputError, match=r"no output is \[N, classes\]"):
+        quantize_static(flat, np.ones((8, 4), F), labels=np.zeros(8, int))
+    with pytest.raises(InputError, match="5 samples do not fill the network's batch of 8"):
+        quantize_static(flat, np.ones((5, 4), F))
+    with pytest.raises(BadAttribute, match=rf"batch='a' is no positive integer\n  at .*{here}"):
+        quantize_static(small(), pictures, batch="a")  # type: ignore[arg-type]

@@ -270,7 +270,8 @@ class Graph:
     ) -> Graph:
         """The part that computes `outputs`, with a new variable in the place of each of `inputs`.
 
-        Values are named as in this graph. Raises GraphError for a name that does not exist.
+        Values are named as in this graph, and the variables that are read go on being updated.
+        Raises GraphError for a name that does not exist.
         """
         wanted = [outputs] if isinstance(outputs, (str, Symbol)) else list(outputs)
         symbols = [self[o] if isinstance(o, str) else o for o in wanted]
@@ -284,7 +285,9 @@ class Graph:
             new[s] = s if s.node.op is Variable else make_variable(None, s.type)
             names[new[s].node] = self.value_name(s)
         given = [new[s] for s in cuts]
-        for node in topological((s.node for s in symbols if s not in new), stop=set(cuts)):
+        updates = self._updates_of(symbols, set(cuts))
+        roots = (*(s for s in symbols if s not in new), *updates.values())
+        for node in topological((s.node for s in roots if s not in new), stop=set(cuts)):
             made = renewed(node, new)
             names.setdefault(made, self.names[node])
             if node.op is Variable:
@@ -296,11 +299,23 @@ class Graph:
             [new.get(s, s) for s in symbols],
             list(dict.fromkeys(given)),
             self.name,
+            {new.get(k, k): new.get(v, v) for k, v in updates.items()},
             keep=Kept({}, names, self.scope_names),
             output_names=[self.value_name(s) for s in dict.fromkeys(symbols)]
             if len(set(symbols)) == len(symbols)
             else None,
         )
+
+    def _updates_of(self, symbols: Sequence[Symbol], cuts: set[Symbol]) -> dict[Symbol, Symbol]:
+        """The updates of the variables that are read on the way to some symbols."""
+        found: dict[Symbol, Symbol] = {}
+        while True:
+            roots = (s.node for s in (*symbols, *found.values()) if s not in cuts)
+            read = set(topological(roots, stop=cuts))
+            more = {k: v for k, v in self.updates.items() if k.node in read and k not in cuts}
+            if len(more) == len(found):
+                return found
+            found = more
 
     def rename(self, names: Mapping[str, str]) -> Graph:
         """The graph with other names for some nodes or outputs; the nodes are the same.

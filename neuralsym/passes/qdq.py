@@ -117,6 +117,8 @@ class _Writer:
         self.new: dict[Symbol, Symbol] = {}
         self.real: dict[Symbol, Symbol] = {}
         """The values of the graph, taken back from their levels."""
+        self.names = set(graph.names.values())
+        self.kernels: dict[tuple[Symbol, int], tuple[Symbol, NDArray[np.float32]]] = {}
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
@@ -148,18 +150,23 @@ class _Writer:
         data, weight, *rest = node.inputs
         assert data is not None
         assert weight is not None
-        axis = _channel_axis(node, weight)
-        value = np.asarray(stored(weight).value, np.float32)
-        scales = weight_scales(value, axis if self.per_channel else None)
-        name = self.graph.names[weight.node]
-        wide = _along(scales, axis, value.ndim) if scales.ndim else scales
-        integers = np.clip(np.rint(value / wide), -_WEIGHT_LEVELS, _WEIGHT_LEVELS)
-        made: list[Symbol | None] = [inputs[0]]
-        made.append(_integers(name, integers.astype(np.int8), scales, axis))
+        kernel, scales = self.kernel(weight, _channel_axis(node, weight))
+        made: list[Symbol | None] = [inputs[0], kernel]
         if rest and rest[0] is not None and is_stored(rest[0]) and _adds_plainly(node):
             made.append(self.bias(rest[0], self.levels[data].scale, scales))
             return made
         return [*made, *inputs[2:]]
+
+    def kernel(self, weight: Symbol, axis: int) -> tuple[Symbol, NDArray[np.float32]]:
+        """A weight in levels, and their scales; products that share one go on sharing it."""
+        if (weight, axis) not in self.kernels:
+            value = np.asarray(stored(weight).value, np.float32)
+            scales = weight_scales(value, axis if self.per_channel else None)
+            wide = _along(scales, axis, value.ndim) if scales.ndim else scales
+            integers = np.clip(np.rint(value / wide), -_WEIGHT_LEVELS, _WEIGHT_LEVELS)
+            made = self.integers(weight, integers.astype(np.int8), scales, axis)
+            self.kernels[weight, axis] = made, scales
+        return self.kernels[weight, axis]
 
     def bias(self, bias: Symbol, scale: Any, scales: NDArray[np.float32]) -> Symbol:
         """The bias in the unit of the sums, 32 bits; as it is where these do not hold it."""
@@ -170,14 +177,25 @@ class _Writer:
         integers = np.rint(value.astype(np.float64) / unit)
         if np.abs(integers).max(initial=0) > _LARGEST_BIAS:
             return bias
-        return _integers(self.graph.names[bias.node], integers.astype(np.int32), unit, 0)
+        return self.integers(bias, integers.astype(np.int32), unit, 0)
 
+    def integers(
+        self, stands_for: Symbol, values: NDArray[Any], scales: NDArray[np.float32], axis: int
+    ) -> Symbol:
+        """A weight of integers, called after what it stands for, taken back to real numbers.
 
-def _integers(name: str, values: NDArray[Any], scales: NDArray[np.float32], axis: int) -> Symbol:
-    weight = make_weight(Tensor.of(values), name=f"{name}_quantized")
-    if scales.ndim:
-        return ops.dequantize_linear(weight, scales, axis=axis)
-    return ops.dequantize_linear(weight, scales)
+        A bias that several products share is there once for each: their units differ.
+        """
+        first = name = f"{self.graph.names[stands_for.node]}_quantized"
+        number = 0
+        while name in self.names:
+            number += 1
+            name = f"{first}_{number}"
+        self.names.add(name)
+        weight = make_weight(Tensor.of(values), name=name)
+        if scales.ndim:
+            return ops.dequantize_linear(weight, scales, axis=axis)
+        return ops.dequantize_linear(weight, scales)
 
 
 def weight_scales(value: NDArray[np.float32], axis: int | None) -> NDArray[np.float32]:
