@@ -8,8 +8,8 @@ from itertools import pairwise
 ROUNDS = 10
 """Passes down and up over all rows; each moves lines nearer to straight ones."""
 
-BIG = 20_000
-"""Cells from which half of the rounds must do."""
+WORK = 80_000
+"""Cells that are moved at most; large drawings get fewer rounds, but at least four."""
 
 Pull = tuple[int, float, float]
 """A neighbour, the distance from its centre at which a cell is wanted, and how strongly."""
@@ -36,9 +36,9 @@ def spread(
         for cell, step in zip(row, [*apart, 0.0], strict=True):
             x[cell] = at
             at += step
-    count = ROUNDS if len(widths) < BIG else ROUNDS // 2
+    count = max(4, min(ROUNDS, WORK // max(1, len(widths))))
     for turn in range(count):
-        both = turn >= count - 3
+        both = turn >= count - min(3, count // 2)
         for i in range(len(rows)):
             _settle(rows[i], steps[i], x, (above, below) if both else (above,))
         for i in reversed(range(len(rows))):

@@ -15,7 +15,7 @@ from itertools import pairwise
 SWEEPS = 6
 """Passes down and up; wide drawings get fewer."""
 
-BENDS = 20_000
+BENDS = 12_000
 """Bends of one drawing; links that would need more, the longest ones, run straight."""
 
 
@@ -129,7 +129,7 @@ def _bent(items: int, links: Sequence[Link], rank: list[int], backwards: set[int
     bends: dict[tuple[int, str, bool], dict[int, int]] = {}
     paths: list[list[int]] = [[] for _ in links]
     spans = [abs(rank[k.target] - rank[k.source]) for k in links]
-    left = BENDS + 10 * items
+    left = BENDS + 4 * items
     for number in sorted(range(len(links)), key=lambda n: spans[n]):
         link, up = links[number], number in backwards
         chain = bends.setdefault((link.source, link.value, up), {})

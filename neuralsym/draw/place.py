@@ -164,10 +164,12 @@ class _Placer:
         above: list[list[Pull]] = [[] for _ in range(cells)]
         below: list[list[Pull]] = [[] for _ in range(cells)]
         led = {b for _, b, _ in inside.links}
+        pulled: set[tuple[int, int]] = set()
         for (a, b, key), path in zip(inside.links, rows.paths, strict=True):
             for u, v in pairwise(path):
-                if abs(rows.row_of[u] - rows.row_of[v]) != 1:
+                if (u, v) in pulled or abs(rows.row_of[u] - rows.row_of[v]) != 1:
                     continue
+                pulled.add((u, v))
                 start = self.port_of(inside, a, key, leaves=True) if u == a else 0.0
                 end = self.port_of(inside, b, key, leaves=False) if v == b else 0.0
                 strength = STRENGTH[(u >= rows.items) + (v >= rows.items)]
