@@ -8,71 +8,105 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from neuralsym.core.scalar import argument
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.array_row import Side, array_row
-from neuralsym.cpu.kernels.geometry import registers, window
-from neuralsym.cpu.kernels.loops import Strided, loop_row
-from neuralsym.cpu.kernels.units import Function, decoder, encoder, takes_floats
+from neuralsym.cpu.kernels.geometry import registers, stored_array, window
+from neuralsym.cpu.kernels.movement import permuted_rows
+from neuralsym.cpu.kernels.units import Function, decoder, takes_floats
+from neuralsym.cpu.kernels.widen import finish, reserve, wide_kind, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
-from neuralsym.cpu.machine import Target
-from neuralsym.cpu.program import Operand, Row, Sizes, Step, row_strides
+from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step
 from neuralsym.cpu.templates.matmul import matmul_text
-from neuralsym.cpu.templates.matmul_form import Element, MatmulText
-from neuralsym.cpu.templates.matmul_plan import Matrix, matmul_words, plan_matmul, scratch_bytes
+from neuralsym.cpu.templates.matmul_form import MatmulText
+from neuralsym.cpu.templates.matmul_plan import (
+    Matrix,
+    matmul_words,
+    pack_b,
+    panel_bytes,
+    plan_matmul,
+    scratch_bytes,
+)
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
-
-TILE = 64
-"""How many places are prepared at a time, for every channel to sample them in turn."""
 
 
 class DeformConv(Kernel):
     """Each tap reads between the elements where its offset points; outside the input lies zero.
 
-    Source: "Deformable ConvNets v2" (arXiv 1811.11168). Columns [batch, channels, taps, places]
-    are float32, float64 for float64, and so are the sums.
+    Source: "Deformable ConvNets v2" (arXiv 1811.11168). Channels come last while it works, so that
+    what lies around a place is read and weighed in vectors: columns are [batch, places, parts,
+    taps, channels of a part], the sums [batch, places, filters]. Both are float32, float64 for
+    float64.
     """
 
     def supports(self, step: Step) -> bool | str:
         return takes_floats(step)
 
     def adjust(self, step: Step) -> None:
-        axes = step.outputs[0].rank - 2
-        step.need_scratch("columns", lambda sizes: prod(_columns(step, sizes)) * _item(step))
-        room = TILE * (2 * 2**axes + 1)
-        step.need_scratch("corners", lambda sizes: 8 * room * sizes.workers)
-        text = _product_text(self.target, step)
-        if text is None:
-            step.need_scratch(
-                "sums", lambda sizes: sizes.workers * _places(step, sizes) * _item(step)
-            )
-        else:
-            most = scratch_bytes(text)
+        x, w, y = step.inputs[0], step.inputs[1], step.outputs[0]
+        assert x is not None and w is not None
+        item, axes = _wide(step).itemsize, y.rank - 2
+        for key, buffer in ((0, x), (1, w), (3, step.input(3)), (-1, y)):
+            reserve(step, key, buffer)
+        step.need_scratch("pixels", lambda sizes: item * prod(sizes.shape(x)))
+        step.need_scratch("columns", lambda sizes: item * prod(_columns(step, sizes)))
+        step.need_scratch("sums", lambda sizes: item * prod(sizes.shape(y)))
+        # Of each corner of a cell where it lies, and how much it counts.
+        step.need_scratch("corners", lambda sizes: 2 * 8 * 2**axes * sizes.workers)
+        if w.role is not Role.CONSTANT:
+            most = scratch_bytes(self._text(step))
+            step.need_scratch("filters", lambda sizes: item * prod(sizes.shape(w)))
             step.need_scratch("panel", lambda sizes: most * sizes.workers)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
-        x, w, offset = step.inputs[:3]
-        bias, mask, y = step.input(3), step.input(4), step.outputs[0]
-        assert x is not None and w is not None and offset is not None
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
         if 0 in sizes.shape(y):
             return []
-        batch, channels, taps, places = columns = _columns(step, sizes)
-        given, filters = sizes.shape(x), sizes.shape(w)
+        rows: list[Row] = []
+        batch, channels, *space = sizes.shape(x)
+        pixels = Operand(step.scratch["pixels"].buffer)
+        source = widened(self.target, step, 0, x, sizes, rows)
+        rows += self._turned(step, pixels, source, (batch, channels, prod(space)), sizes)
+        rows.append(self._columns(step, sizes))
+        sums = Operand(step.scratch["sums"].buffer)
+        rows += self._product(step, sizes, sums)
+        _, filters, *result = sizes.shape(y)
+        place = wide_place(step, -1, y)
+        rows += self._turned(step, place, sums, (batch, prod(result), filters), sizes)
+        if y.dtype is not _wide(step):
+            rows += finish(self.target, step, place, y, None, sizes)
+        return rows
+
+    def _turned(
+        self,
+        step: Step,
+        target: Operand,
+        source: Operand,
+        shape: Sequence[int],
+        sizes: Sizes,
+    ) -> list[Row]:
+        """Matrices of a batch transposed."""
+        kind, named = _wide(step), (True,) * 3
+        return permuted_rows(self.target, target, source, kind, shape, (0, 2, 1), sizes, named)
+
+    def _columns(self, step: Step, sizes: Sizes) -> Row:
+        """What each tap of each place reads."""
+        x, w, offset = step.inputs[:3]
+        mask, y = step.input(4), step.outputs[0]
+        assert x is not None and w is not None and offset is not None
+        batch, places, parts, taps, each = _columns(step, sizes)
+        given, filters, channels = sizes.shape(x), sizes.shape(w), sizes.shape(x)[1]
         space, result = given[2:], sizes.shape(y)[2:]
         axes, groups = len(space), int(step.attr("offset_group") or 1)
-        parts = int(step.attr("group") or 1)
         if channels != filters[1] * parts or channels % groups or filters[0] % parts:
             raise ShapeMismatch(
                 f"{step.describe()}: X {list(given)} and W {list(filters)} do not fit "
                 f"group={parts} and offset_group={groups}"
             )
         found = window(step, filters[2:], space)
-        kind, wide = x.dtype.value, _wide(step)
-        decode, corners = decoder(x.dtype), TILE * 2**axes
-        memory = step.scratch["corners"].buffer
-        shifts = (batch, groups, taps, axes, places)
         weights = (batch, groups, taps, places) if mask is not None else (0, 0, 0, 0)
         if mask is not None and sizes.shape(mask) != (batch, groups * taps, *result):
             expected = [batch, groups * taps, *result]
@@ -82,72 +116,70 @@ class DeformConv(Kernel):
             )
         geometry = [space, result, filters[2:], found.strides, found.dilations, found.before]
         flat = np.array(geometry, np.int64).reshape(-1)
-        beside = Operand(memory, 8 * (corners + TILE) * sizes.workers)
+        kind, wide = x.dtype.value, _wide(step).value
+        memory, corners = step.scratch["corners"].buffer, 2**axes
         sides = [
-            Side(x, kind, (batch, channels, prod(space))),
-            Side(offset, kind, shifts),
+            Side(step.scratch["pixels"].buffer, wide, (batch, prod(space), channels)),
+            Side(offset, kind, (batch, groups, taps, axes, places)),
             Side(offset if mask is None else mask, kind, weights),
-            Side(step.scratch["columns"].buffer, wide, columns, "out"),
+            Side(step.scratch["columns"].buffer, wide, (batch * places, parts, taps, each), "out"),
             Side(flat, "int64", (len(geometry), axes)),
-            Side(memory, "int64", (sizes.workers, corners + TILE), "out"),
-            Side(beside, "float64", (sizes.workers, corners), "out"),
+            Side(memory, "int64", (sizes.workers, corners), "out"),
+            Side(
+                Operand(memory, 8 * corners * sizes.workers), wide, (sizes.workers, corners), "out"
+            ),
         ]
-        rows = [array_row(step, sizes, _gather(decode), sides, name="deform_columns")]
-        text = _product_text(self.target, step)
-        if text is not None:
-            return rows + self._product_rows(step, sizes, text, parts)
-        sides = [
-            Side(step.scratch["columns"].buffer, wide, (batch, channels * taps, places)),
-            Side(w, kind, (filters[0], filters[1] * taps)),
-            Side(w if bias is None else bias, kind, (0 if bias is None else filters[0],)),
-            Side(y, kind, (batch, filters[0], places), "out"),
-            Side(step.scratch["sums"].buffer, wide, (sizes.workers, places), "out"),
-        ]
-        loop = _product(decode, encoder(x.dtype))
-        rows.append(array_row(step, sizes, loop, sides, [parts], name="deform_product", fast=True))
-        return rows
+        loop = _gather(decoder(x.dtype))
+        return array_row(step, sizes, loop, sides, name="deform_columns", fast=True)
 
-    def _product_rows(self, step: Step, sizes: Sizes, text: MatmulText, parts: int) -> list[Row]:
-        """The filters times the columns as matrices, one product for each entry and group."""
+    def _product(self, step: Step, sizes: Sizes, sums: Operand) -> list[Row]:
+        """The columns times the filters, one product for each entry and group."""
         w, bias, y = step.inputs[1], step.input(3), step.outputs[0]
         assert w is not None
-        batch, channels, taps, places = _columns(step, sizes)
-        filters, item = sizes.shape(y)[1], y.dtype.itemsize
-        m, k = filters // parts, channels // parts * taps
+        batch, places, parts, taps, each = _columns(step, sizes)
+        text, rows = self._text(step), list[Row]()
+        filters, item = sizes.shape(y)[1], _wide(step).itemsize
+        n, k = filters // parts, taps * each
         columns = Operand(step.scratch["columns"].buffer)
+        if w.role is Role.CONSTANT:
+            packed = step.pack("filters", lambda: pack_b(_matrices(w, parts, text), text))
+            size = panel_bytes(k, text)
+            b = Matrix(Operand(packed), size, 0, max(1, -(-n // text.panel)) * size)
+        else:
+            turned = Operand(step.scratch["filters"].buffer)
+            source = widened(self.target, step, 1, w, sizes, rows)
+            rows += self._turned(step, turned, source, (filters, each, taps), sizes)
+            b = Matrix(turned, k * item, 0, n * k * item)
+        beside = None
+        if bias is not None:
+            beside = Matrix(widened(self.target, step, 3, bias, sizes, rows), 0, 0, n * item)
         words = matmul_words(
             text,
-            (m, places, k),
-            Matrix(Operand(w), k * item, 0, m * k * item),
-            Matrix(columns, places * item, channels * taps * places * item, k * places * item),
-            Matrix(Operand(y), places * item, filters * places * item, m * places * item),
+            (places, n, k),
+            Matrix(columns, parts * k * item, places * parts * k * item, k * item),
+            b,
+            Matrix(sums, filters * item, places * filters * item, n * item),
+            residual=beside,
             batch=(batch, parts),
-            scratch=Operand(step.scratch["panel"].buffer),
+            scratch=Operand(step.scratch["panel"].buffer) if "panel" in step.scratch else None,
         )
-        rows = [Row(_product_code(text), words)]
-        if bias is not None:
-            shape, flat = (batch, filters, places), (False,) * 3
-            steps = row_strides(shape, item)
-            ours = [Strided(Operand(y), y.dtype, steps, (False,) * 3)] * 2
-            beside = Strided(Operand(bias), y.dtype, (0, item, 0), (True, False, True))
-            value = argument(0) + argument(1)
-            rows.append(loop_row(self.target, value, shape, [*ours, beside], flat, "bias"))
-        return rows
+        return [*rows, Row(_product_code(text), words)]
+
+    def _text(self, step: Step) -> MatmulText:
+        w, wide = step.inputs[1], _wide(step)
+        assert w is not None
+        return plan_matmul(
+            None,
+            width=self.target.width(wide.value),
+            registers=registers(self.target),
+            b="packed" if w.role is Role.CONSTANT else "columns",
+            element="double" if wide is NumberType.FLOAT64 else "float",
+            residual=step.input(3) is not None,
+        )
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
-        _, channels, taps, _ = _columns(step, sizes)
-        groups = int(step.attr("group") or 1)
-        return 2 * prod(sizes.shape(step.outputs[0])) * (channels // groups) * taps
-
-
-def _product_text(target: Target, step: Step) -> MatmulText | None:
-    """The matrix product of the sums; None for types that it does not read as they are."""
-    y = step.outputs[0]
-    if y.dtype not in (NumberType.FLOAT32, NumberType.FLOAT64):
-        return None
-    element: Element = "double" if y.dtype is NumberType.FLOAT64 else "float"
-    width = target.width(element)
-    return plan_matmul(None, width=width, registers=registers(target), b="rows", element=element)
+        _, _, _, taps, each = _columns(step, sizes)
+        return 2 * prod(sizes.shape(step.outputs[0])) * each * taps
 
 
 @cache
@@ -155,23 +187,26 @@ def _product_code(text: MatmulText) -> Code:
     return Code("matmul", "matmul", matmul_text(text, "matmul"))
 
 
-def _wide(step: Step) -> str:
-    return "float64" if step.outputs[0].dtype is NumberType.FLOAT64 else "float32"
+def _matrices(w: Buffer, parts: int, text: MatmulText) -> NDArray[Any]:
+    """The filters of each group as a matrix [taps and channels][filters]."""
+    array = np.asarray(stored_array(w), np.float64 if text.element == "double" else np.float32)
+    filters, each = array.shape[:2]
+    turned = array.reshape(parts, filters // parts, each, -1).transpose(0, 3, 2, 1)
+    return turned.reshape(parts, -1, filters // parts)
 
 
-def _item(step: Step) -> int:
-    return 8 if _wide(step) == "float64" else 4
+def _wide(step: Step) -> NumberType:
+    return wide_kind(step.outputs[0].dtype)
 
 
-def _places(step: Step, sizes: Sizes) -> int:
-    return prod(sizes.shape(step.outputs[0])[2:])
-
-
-def _columns(step: Step, sizes: Sizes) -> tuple[int, int, int, int]:
+def _columns(step: Step, sizes: Sizes) -> tuple[int, int, int, int, int]:
+    """Batch, places of the output, groups, taps, channels of a group."""
     x, w = step.inputs[:2]
     assert x is not None and w is not None
     batch, channels = sizes.shape(x)[:2]
-    return batch, channels, prod(sizes.shape(w)[2:]), _places(step, sizes)
+    parts, taps = int(step.attr("group") or 1), prod(sizes.shape(w)[2:])
+    places = prod(sizes.shape(step.outputs[0])[2:])
+    return batch, places, parts, taps, channels // parts
 
 
 @cache
@@ -227,100 +262,96 @@ def _gather(decode: Function) -> Callable[..., None]:
             inner *= size
         return made
 
+    def inside(
+        shifts: Any, p: int, down: int, right: int, geometry: Any, offsets: Any, weights: Any
+    ) -> bool:
+        """The four corners around a tap of a picture, if all of them lie on it."""
+        y = np.float64(down) + np.float64(decode(shifts[0, p]))
+        x = np.float64(right) + np.float64(decode(shifts[1, p]))
+        high, wide = geometry[0, 0], geometry[0, 1]
+        if not (y >= 0.0 and x >= 0.0 and y < high - 1 and x < wide - 1):
+            return False
+        row, column = np.int64(y), np.int64(x)
+        below, beside = y - row, x - column
+        above, before = 1.0 - below, 1.0 - beside
+        first = row * wide + column
+        offsets[0], offsets[1], offsets[2], offsets[3] = (
+            first,
+            first + 1,
+            first + wide,
+            first + wide + 1,
+        )
+        weights[0], weights[1] = above * before, above * beside
+        weights[2], weights[3] = below * before, below * beside
+        return True
+
+    def weighed(
+        pixels: Any, corners: Any, weights: Any, count: int, start: int, target: Any
+    ) -> None:
+        """The sum of what the corners hold, for the channels from `start` on."""
+        size = target.shape[0]
+        stop = start + size
+        if count == 4:
+            a, b = pixels[corners[0], start:stop], pixels[corners[1], start:stop]
+            c, d = pixels[corners[2], start:stop], pixels[corners[3], start:stop]
+            e, f, g, h = weights[0], weights[1], weights[2], weights[3]
+            for i in range(size):
+                target[i] = e * a[i] + f * b[i] + g * c[i] + h * d[i]
+            return
+        for i in range(size):
+            target[i] = 0
+        for k in range(count):
+            line, weight = pixels[corners[k], start:stop], weights[k]
+            for i in range(size):
+                target[i] += weight * line[i]
+
     def loop(
-        x: Any,
+        pixels: Any,
         offset: Any,
         mask: Any,
         columns: Any,
         geometry: Any,
-        offsets: Any,
+        corners: Any,
         weights: Any,
         worker: int,
         workers: int,
     ) -> None:
-        channels, taps, places = columns.shape[1], columns.shape[2], columns.shape[3]
-        groups = offset.shape[1]
-        each = channels // groups
-        most = 1 << geometry.shape[1]
-        corner, weight = offsets[worker, : most * TILE], weights[worker]
-        counts = offsets[worker, most * TILE :]
-        total = columns.shape[0] * groups * taps
+        taps, each, channels = columns.shape[2], columns.shape[3], pixels.shape[2]
+        groups, places = offset.shape[1], offset.shape[4]
+        shared = channels // groups  # so many channels are displaced alike
+        around, parts = corners[worker], weights[worker]
+        total, flat = columns.shape[0], geometry.shape[1] == 2
         for unit in range(total * worker // workers, total * (worker + 1) // workers):
-            tap, rest = unit % taps, unit // taps
-            g, n = rest % groups, rest // groups
-            for start in range(0, places, TILE):
-                # A few places, so that each channel is written in one go.
-                tile = min(TILE, places - start)
-                for t in range(tile):
-                    low, high = t * most, (t + 1) * most
-                    around, parts = corner[low:high], weight[low:high]
-                    count = corners_of(offset, n, g, tap, start + t, geometry, around, parts)
-                    counts[t] = count
+            n, p = unit // places, unit % places
+            top, left = 0, 0
+            if flat:
+                top = p // geometry[1, 1] * geometry[3, 0] - geometry[5, 0]
+                left = p % geometry[1, 1] * geometry[3, 1] - geometry[5, 1]
+            for g in range(groups):
+                down, right, step = top, left, 0
+                for tap in range(taps):
+                    count = 4
+                    if not (
+                        flat and inside(offset[n, g, tap], p, down, right, geometry, around, parts)
+                    ):
+                        count = corners_of(offset, n, g, tap, p, geometry, around, parts)
+                    if flat:
+                        step += 1
+                        right += geometry[4, 1]
+                        if step == geometry[2, 1]:
+                            down, right, step = down + geometry[4, 0], left, 0
                     if mask.shape[0]:
-                        scale = np.float64(decode(mask[n, g, tap, start + t]))
+                        scale = decode(mask[n, g, tap, p])
                         for k in range(count):
                             parts[k] *= scale
-                for c in range(g * each, (g + 1) * each):
-                    source, target = x[n, c], columns[n, c, tap]
-                    for t in range(tile):
-                        k = t * most
-                        if counts[t] == 4:
-                            target[start + t] = (
-                                weight[k] * decode(source[corner[k]])
-                                + weight[k + 1] * decode(source[corner[k + 1]])
-                                + weight[k + 2] * decode(source[corner[k + 2]])
-                                + weight[k + 3] * decode(source[corner[k + 3]])
-                            )
-                            continue
-                        value = 0.0
-                        for at in range(k, k + counts[t]):
-                            value += weight[at] * decode(source[corner[at]])
-                        target[start + t] = value
-
-    return loop
-
-
-@cache
-def _product(decode: Function, encode: Function) -> Callable[..., None]:
-    def loop(
-        columns: Any,
-        w: Any,
-        bias: Any,
-        y: Any,
-        sums: Any,
-        groups: int,
-        worker: int,
-        workers: int,
-    ) -> None:
-        filters, places, each = y.shape[1], y.shape[2], w.shape[1]
-        line = sums[worker]
-        total = y.shape[0] * filters
-        for unit in range(total * worker // workers, total * (worker + 1) // workers):
-            n, f = unit // filters, unit % filters
-            start = f // (filters // groups) * each
-            first = sums.dtype.type(decode(bias[f]) if bias.shape[0] else 0.0)
-            for p in range(places):
-                line[p] = first
-            k = 0
-            while k + 4 <= each:
-                # Four at a time, so that the sums are not loaded and stored for each.
-                a = sums.dtype.type(decode(w[f, k]))
-                b = sums.dtype.type(decode(w[f, k + 1]))
-                c = sums.dtype.type(decode(w[f, k + 2]))
-                d = sums.dtype.type(decode(w[f, k + 3]))
-                s, t = columns[n, start + k], columns[n, start + k + 1]
-                u, v = columns[n, start + k + 2], columns[n, start + k + 3]
-                for p in range(places):
-                    line[p] += a * s[p] + b * t[p] + c * u[p] + d * v[p]
-                k += 4
-            while k < each:
-                factor = sums.dtype.type(decode(w[f, k]))
-                source = columns[n, start + k]
-                for p in range(places):
-                    line[p] += factor * source[p]
-                k += 1
-            for p in range(places):
-                y[n, f, p] = encode(line[p])
+                    start, stop = g * shared, (g + 1) * shared
+                    while start < stop:
+                        part = start // each
+                        end = min(stop, (part + 1) * each)
+                        line = columns[unit, part, tap]
+                        target = line[start - part * each : end - part * each]
+                        weighed(pixels[n], around, parts, count, start, target)
+                        start = end
 
     return loop
 

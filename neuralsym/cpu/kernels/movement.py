@@ -24,6 +24,7 @@ from neuralsym.cpu.templates.strided import (
     strided_words,
 )
 from neuralsym.cpu.templates.turn import TurnText, turn_copy, turn_text, turn_words
+from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
 
 OUT_OF_RANGE = 1
@@ -83,15 +84,9 @@ class Movement(Kernel):
 
         named: of each axis of the shape, whether runs may differ in its size.
         """
-        item, machine = target.dtype.itemsize, self.target
-        turned = turn_copy(shape, order, named, item, machine.vector_bytes, sizes.workers)
-        if turned is not None:
-            words = turn_words(Operand(target), Operand(source), turned)
-            return [Row(_turn_code(turned.text), words)]
-        strides = view(source, shape).strides
-        made = [shape[k] for k in order]
-        moved = View(source, 0, tuple(strides[k] for k in order))
-        return self.copy(view(target, made), moved, made, sizes)
+        return permuted_rows(
+            self.target, Operand(target), Operand(source), target.dtype, shape, order, sizes, named
+        )
 
 
 def _named(x: Buffer) -> list[bool]:
@@ -100,11 +95,44 @@ def _named(x: Buffer) -> list[bool]:
     return [not isinstance(d, int) for d in x.tensor.shape]
 
 
-def copy_rows(
-    machine: Target, target: View, source: View, shape: Sequence[int], workers: int
+def permuted_rows(
+    machine: Target,
+    target: Operand,
+    source: Operand,
+    kind: NumberType,
+    shape: Sequence[int],
+    order: Sequence[int],
+    sizes: Sizes,
+    named: Sequence[bool],
 ) -> list[Row]:
-    """The rows that copy from one view to another, both of that shape."""
-    itemsize = target.buffer.dtype.itemsize
+    """The rows that permute the axes of row-major memory of that type, seen with that shape.
+
+    named: of each axis of the shape, whether runs may differ in its size.
+    """
+    item = kind.itemsize
+    turned = turn_copy(shape, order, named, item, machine.vector_bytes, sizes.workers)
+    if turned is not None:
+        return [Row(_turn_code(turned.text), turn_words(target, source, turned))]
+    strides = row_strides(shape, item)
+    made = [shape[k] for k in order]
+    moved = View(source.buffer, source.offset, tuple(strides[k] for k in order))
+    there = View(target.buffer, target.offset, row_strides(made, item))
+    return copy_rows(machine, there, moved, made, sizes.workers, item)
+
+
+def copy_rows(
+    machine: Target,
+    target: View,
+    source: View,
+    shape: Sequence[int],
+    workers: int,
+    itemsize: int | None = None,
+) -> list[Row]:
+    """The rows that copy from one view to another, both of that shape.
+
+    itemsize: of an element; None takes that of the target's type, which scratch has not.
+    """
+    itemsize = itemsize or target.buffer.dtype.itemsize
     rows = []
     for part in strided_copies(shape, target.strides, source.strides, itemsize, workers):
         words = strided_words(
