@@ -272,7 +272,10 @@ def _groups(values: Iterable[Symbol]) -> Iterator[list[Symbol]]:
 def _compared(
     network: Network, made: Network, feeds: list[dict[str, Array]], labels: ArrayLike | None
 ) -> Report:
-    """Both networks on all feeds."""
+    """Both networks on all feeds; what they keep between runs is as it was, before and behind."""
+    network, made = (
+        Network(n.model, options=n.options) if n.graph.updates else n for n in (network, made)
+    )
     before: dict[str, list[Array]] = {}
     after: dict[str, list[Array]] = {}
     for feed in feeds:

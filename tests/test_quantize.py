@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import neuralsym
 import neuralsym.layers as nn
-from neuralsym import zoo
+from neuralsym import ops, zoo
 from neuralsym.cli import main
 from neuralsym.core.graph import Graph
 from neuralsym.errors import BadAttribute, InputError
@@ -269,3 +269,26 @@ def test_samples_and_labels_that_fit_nothing_are_refused(pictures: np.ndarray) -
         quantize_static(flat, np.ones((5, 4), F))
     with pytest.raises(BadAttribute, match=rf"batch='a' is no positive integer\n  at .*{here}"):
         quantize_static(small(), pictures, batch="a")  # type: ignore[arg-type]
+
+
+def counting() -> Network:
+    """A recurrent network whose state is kept between the runs."""
+    x, h = ops.variable("x", (2, 4)), ops.variable("h", (2, 5), init=np.zeros((2, 5), F))
+    new = ops.tanh(ops.concat([x, h], axis=1) | nn.dense(5, name="cell"))
+    return Network(Graph({"y": new | nn.dense(2, name="out")}, updates={h: new}))
+
+
+def steps_of(net: Network, dtype: str = "float32") -> np.ndarray:
+    draws = np.random.default_rng(1).normal(size=(4, 2, 4))
+    return np.stack([net.run({"x": d.astype(dtype)})["y"].astype(F) for d in draws])
+
+
+def test_what_is_kept_between_runs_is_kept_in_other_numbers() -> None:
+    wanted = steps_of(counting())
+    np.testing.assert_allclose(steps_of(counting().to_float16()), wanted, atol=4e-3)
+    inside = counting().to_float16(keep_io=False)
+    np.testing.assert_allclose(steps_of(inside, "float16"), wanted, atol=4e-3)
+    net = counting()
+    made = quantize_static(net, [{"x": np.full((2, 4), v, F)} for v in (-3, 3)]).network
+    np.testing.assert_array_equal(steps_of(net), wanted)  # as if nobody had run it
+    np.testing.assert_allclose(steps_of(made), wanted, atol=0.1)

@@ -55,7 +55,7 @@ class _Halver:
                 self.variable(node)
             elif node.op not in (Weight, Constant):
                 self.node(node)
-        changed = {**self.new, **{s: h for s, h in self.halves.items() if s not in self.new}}
+        changed = {s: h for s, h in self.halves.items() if s.node.op is not Variable} | self.new
         for symbol in self.graph.outputs:
             if _is_full(symbol):
                 changed[symbol] = self.full(symbol) if self.keep_io else self.half(symbol)
