@@ -7,11 +7,15 @@ before a "valid" convolution is padding="same", which the file has as explicit p
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     batch_norm,
     conv2d,
     depthwise_conv2d,
+    dropout,
+    fully_connected,
     global_avg_pool2d,
     initializers,
     layer,
@@ -127,6 +131,18 @@ def squeeze_excite(
         | conv2d(channels, 1, activation=gate, kernel_initializer=kernel_initializer, name="expand")
     )
     return x * y
+
+
+def pooled_head(
+    kernel_initializer: Init = "standard", rate: float = 0.0
+) -> Callable[[Symbol, int], Symbol]:
+    """The head that most networks have: the mean of each channel, dropout, the affine map `fc`."""
+
+    def head(x: Symbol, classes: int) -> Symbol:
+        affine = fully_connected(classes, kernel_initializer=kernel_initializer, name="fc")
+        return x | global_avg_pool2d() | dropout(rate) | affine
+
+    return head
 
 
 def divisible(channels: float, divisor: int = 8, least: int | None = None) -> int:

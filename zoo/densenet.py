@@ -15,8 +15,6 @@ from neuralsym.layers import (
     avg_pool2d,
     batch_norm,
     conv2d,
-    fully_connected,
-    global_avg_pool2d,
     initializers,
     layer,
     max_pool2d,
@@ -26,7 +24,7 @@ from neuralsym.layers import (
 )
 from neuralsym.layers.weights import Init
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 
@@ -89,11 +87,7 @@ def densenet(name: str, config: Config, options: Options) -> Network:
                     x = x | dense_layer(config, name=f"layer{j + 1}")
         return x | config.norm("norm")
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer=config.dense, name="fc")
-        return x | global_avg_pool2d() | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head(config.dense), **options)
 
 
 D121, D161, D169, D201 = (

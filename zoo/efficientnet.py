@@ -15,16 +15,13 @@ import numpy as np
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     batch_norm,
-    dropout,
-    fully_connected,
-    global_avg_pool2d,
     initializers,
     require_shape,
     scope,
 )
 from neuralsym.network import Network
 from neuralsym.weights.imagenet import DEVIATION, MEAN
-from neuralsym.zoo.blocks import divisible
+from neuralsym.zoo.blocks import divisible, pooled_head
 from neuralsym.zoo.mbconv import Style, fused_inverted_residual, inverted_residual
 from neuralsym.zoo.registry import Architecture, Family, Options, assemble
 
@@ -99,12 +96,8 @@ def build(name: str, config: Config, options: Options) -> Network:
                     x = block(x, stage, i == 0, style, f"block{i + 1}")
         return x | style.conv(config.top, activation="silu", name="top")
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        initial = initializers.variance_scaling(1 / 3, "fan_out", "uniform")
-        affine = fully_connected(classes, kernel_initializer=initial, name="fc")
-        return x | global_avg_pool2d() | dropout(config.dropout) | affine
-
-    return assemble(name, features, head, **options)
+    initial = initializers.variance_scaling(1 / 3, "fan_out", "uniform")
+    return assemble(name, features, pooled_head(initial, rate=config.dropout), **options)
 
 
 def from_pictures(x: Symbol) -> Symbol:

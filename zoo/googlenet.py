@@ -11,16 +11,13 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     Layer,
     concat,
-    dropout,
     fork,
-    fully_connected,
-    global_avg_pool2d,
     layer,
     max_pool2d,
     relu,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.preprocess import Preprocessing
 from neuralsym.zoo.registry import Options, assemble, register
 
@@ -98,7 +95,4 @@ def googlenet(**options: Unpack[Options]) -> Network:
                 x = x | max_pool2d(POOLS[block], 2, ceil_mode=True)
         return x
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        return x | global_avg_pool2d() | dropout(0.2) | fully_connected(classes, name="fc")
-
-    return assemble("googlenet", features, head, **options)
+    return assemble("googlenet", features, pooled_head(rate=0.2), **options)

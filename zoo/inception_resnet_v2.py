@@ -14,8 +14,6 @@ from neuralsym.layers import (
     concat,
     conv2d,
     fork,
-    fully_connected,
-    global_avg_pool2d,
     layer,
     max_pool2d,
     relu,
@@ -24,7 +22,7 @@ from neuralsym.layers import (
 )
 from neuralsym.layers.window import Padding
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 Flow = Layer[Symbol, Symbol]
@@ -138,11 +136,7 @@ def build(name: str, depths: tuple[int, int, int], options: Options) -> Network:
         with scope("conv_7b"):
             return x | conv(1536, 1)
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer="glorot_uniform", name="fc")
-        return x | global_avg_pool2d() | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head("glorot_uniform"), **options)
 
 
 enter = Family(build, "arXiv 1602.07261", source="Keras", size=299, resize=299, mode="tf")

@@ -15,10 +15,7 @@ from neuralsym.layers import (
     avg_pool2d,
     chain,
     concat,
-    dropout,
     fork,
-    fully_connected,
-    global_avg_pool2d,
     max_pool2d,
     relu,
     scope,
@@ -27,7 +24,7 @@ from neuralsym.layers.base import Layer
 from neuralsym.layers.weights import Init
 from neuralsym.layers.window import Padding
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.preprocess import Preprocessing
 from neuralsym.zoo.registry import Make, Options, assemble, register
 
@@ -176,11 +173,7 @@ def inception(name: str, s: Style, options: Options) -> Network:
                 x = x | flow
         return x
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer=s.dense, name="fc")
-        return x | global_avg_pool2d() | dropout(0.5) | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head(s.dense, rate=0.5), **options)
 
 
 def _enter(

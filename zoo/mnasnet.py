@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    dropout,
-    fully_connected,
-    global_avg_pool2d,
-    initializers,
-    layer,
-    relu,
-    require_shape,
-    scope,
-)
+from neuralsym.layers import initializers, require_shape, scope
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn, depthwise_bn, divisible
+from neuralsym.zoo.blocks import divisible, pooled_head
+from neuralsym.zoo.mbconv import Style, inverted_residual
 from neuralsym.zoo.registry import Family, Options, assemble
 
 # Filters, kernel, stride of the first block, factor of expansion, blocks.
-STACKS = (
+STAGES = (
     (24, 3, 2, 3, 3),
     (40, 5, 2, 3, 3),
     (80, 5, 2, 6, 3),
@@ -27,49 +19,39 @@ STACKS = (
     (320, 3, 1, 6, 1),
 )
 DENSE = initializers.variance_scaling(1.0, "fan_out", "uniform")
-
-
-@layer
-def inverted_residual(
-    x: Symbol, filters: int, kernel: int, strides: int, factor: int, name: str | None = None
-) -> Symbol:
-    """1x1 to `factor` times the channels, depthwise, 1x1 to `filters`; around it where they fit."""
-    channels = require_shape(x, 4, axis=1)[1]
-    y = (
-        x
-        | conv_bn(channels * factor, 1, activation=relu)
-        | depthwise_bn(kernel, strides, activation=relu)
-        | conv_bn(filters, 1)
-    )
-    return x + y if strides == 1 and channels == filters else y
+STYLE = Style()
 
 
 def mnasnet(name: str, alpha: float, options: Options) -> Network:
-    """Stem, a separable convolution, six stacks, a 1x1 convolution, and one affine map.
+    """Stem, a separable convolution, six stages, a 1x1 convolution, and one affine map.
 
     alpha: what all filters but those of the last convolution are multiplied by.
     """
 
+    def block(x: Symbol, filters: int, kernel: int, strides: int, factor: int, i: int) -> Symbol:
+        expanded = factor * require_shape(x, 4, axis=1)[1]
+        return x | inverted_residual(
+            divisible(filters * alpha),
+            kernel,
+            strides if i == 0 else 1,
+            expanded,
+            "relu",
+            STYLE,
+            name=f"block{i + 1}",
+        )
+
     def features(x: Symbol) -> Symbol:
         with scope("stem"):
-            x = (
-                x
-                | conv_bn(divisible(32 * alpha), 3, 2, activation=relu)
-                | depthwise_bn(3, activation=relu)
-                | conv_bn(divisible(16 * alpha), 1)
-            )
-        for stack, (filters, kernel, strides, factor, depth) in enumerate(STACKS, 1):
-            with scope(f"stack{stack}"):
+            x = x | STYLE.conv(divisible(32 * alpha), 3, 2, "relu", name="conv")
+            x = x | STYLE.depthwise(3, activation="relu")
+            x = x | STYLE.conv(divisible(16 * alpha), name="project")
+        for stage, (filters, kernel, strides, factor, depth) in enumerate(STAGES, 1):
+            with scope(f"stage{stage}"):
                 for i in range(depth):
-                    width, step = divisible(filters * alpha), strides if i == 0 else 1
-                    x = x | inverted_residual(width, kernel, step, factor, name=f"block{i + 1}")
-        return x | conv_bn(1280, 1, activation=relu, name="last")
+                    x = block(x, filters, kernel, strides, factor, i)
+        return x | STYLE.conv(1280, activation="relu", name="top")
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer=DENSE, name="fc")
-        return x | global_avg_pool2d() | dropout(0.2) | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head(DENSE, rate=0.2), **options)
 
 
 enter = Family(mnasnet, "arXiv 1807.11626")

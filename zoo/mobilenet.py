@@ -7,10 +7,10 @@ multiplier is in the name: mobilenet_050 has half of the channels.
 from __future__ import annotations
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import dropout, fully_connected, global_avg_pool2d, layer
+from neuralsym.layers import layer
 from neuralsym.layers.window import Padding
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn, depthwise_bn
+from neuralsym.zoo.blocks import conv_bn, depthwise_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 EPSILON = 1e-3
@@ -50,11 +50,7 @@ def build(name: str, alpha: float, options: Options) -> Network:
             x = x | separable(int(filters * alpha), strides, name=f"block{i}")
         return x
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer="glorot_uniform", name="fc")
-        return x | global_avg_pool2d() | dropout(1e-3) | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head("glorot_uniform", rate=1e-3), **options)
 
 
 enter = Family(build, "arXiv 1704.04861", source="Keras", mode="tf")

@@ -6,8 +6,9 @@ Keras pads as TensorFlow does, where torchvision pads both sides alike, and has 
 from __future__ import annotations
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import dropout, fully_connected, global_avg_pool2d, initializers, scope
+from neuralsym.layers import initializers, scope
 from neuralsym.network import Network
+from neuralsym.zoo.blocks import pooled_head
 from neuralsym.zoo.mbconv import Style, inverted_residual
 from neuralsym.zoo.registry import Family, Options, assemble
 
@@ -45,12 +46,8 @@ def build(name: str, style: Style, options: Options) -> Network:
                     channels = filters
         return x | style.conv(1280, activation="relu6", name="top")
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        initial = initializers.random_normal(0.0, 0.01)
-        affine = fully_connected(classes, kernel_initializer=initial, name="fc")
-        return x | global_avg_pool2d() | dropout(0.2) | affine
-
-    return assemble(name, features, head, **options)
+    initial = initializers.random_normal(0.0, 0.01)
+    return assemble(name, features, pooled_head(initial, rate=0.2), **options)
 
 
 torchvision = Family(build, PAPER)

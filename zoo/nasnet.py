@@ -16,8 +16,6 @@ from neuralsym.layers import (
     concat,
     conv2d,
     cropping2d,
-    fully_connected,
-    global_avg_pool2d,
     initializers,
     layer,
     max_pool2d,
@@ -28,7 +26,7 @@ from neuralsym.layers import (
     zero_padding2d,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 EPSILON = 1e-3
@@ -171,11 +169,7 @@ def build(name: str, config: Config, options: Options) -> Network:
                     x, p = normal(x, p, width), x
         return x | relu
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer="glorot_uniform", name="fc")
-        return x | global_avg_pool2d() | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head("glorot_uniform"), **options)
 
 
 enter = Family(build, "arXiv 1707.07012", source="Keras", mode="tf")

@@ -12,8 +12,6 @@ from itertools import groupby
 
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
-    fully_connected,
-    global_avg_pool2d,
     initializers,
     layer,
     relu,
@@ -21,7 +19,7 @@ from neuralsym.layers import (
     scope,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import BRANCH_GAMMA, conv_bn, divisible, squeeze_excite
+from neuralsym.zoo.blocks import BRANCH_GAMMA, conv_bn, divisible, pooled_head, squeeze_excite
 from neuralsym.zoo.registry import Family, Options, assemble
 
 
@@ -81,13 +79,8 @@ def regnet(name: str, config: Config, options: Options) -> Network:
                     x = x | block(width, 2 if i == 0 else 1, config, name=f"block{i + 1}")
         return x
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        first = initializers.random_normal(0.0, 0.01)
-        return (
-            x | global_avg_pool2d() | fully_connected(classes, kernel_initializer=first, name="fc")
-        )
-
-    return assemble(name, features, head, **options)
+    first = initializers.random_normal(0.0, 0.01)
+    return assemble(name, features, pooled_head(first), **options)
 
 
 enter = Family(regnet, "arXiv 2003.13678")

@@ -14,8 +14,6 @@ from typing import Any
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     Layer,
-    fully_connected,
-    global_avg_pool2d,
     layer,
     max_pool2d,
     relu,
@@ -23,7 +21,7 @@ from neuralsym.layers import (
 )
 from neuralsym.layers.weights import Init
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import BRANCH_GAMMA, KAIMING, conv_bn
+from neuralsym.zoo.blocks import BRANCH_GAMMA, KAIMING, conv_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 
@@ -124,11 +122,7 @@ def resnet(name: str, config: Config, options: Options) -> Network:
                     x = x | config.block(64 * 2**stage, strides, config, name=f"block{i + 1}")
         return x
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer=config.style.dense, name="fc")
-        return x | global_avg_pool2d() | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head(config.style.dense), **options)
 
 
 R50, R101, R152 = (

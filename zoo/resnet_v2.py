@@ -14,8 +14,6 @@ from neuralsym.layers import (
     Layer,
     batch_norm,
     conv2d,
-    fully_connected,
-    global_avg_pool2d,
     layer,
     max_pool2d,
     relu,
@@ -23,7 +21,7 @@ from neuralsym.layers import (
     zero_padding2d,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 EPSILON = 1.001e-5
@@ -66,11 +64,7 @@ def resnet_v2(name: str, depths: Sequence[int], options: Options) -> Network:
                     x = x | block(64 * 2**stage, strides, i == 0, name=f"block{i + 1}")
         return x | batch_norm(epsilon=EPSILON, name="post") | relu
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer="glorot_uniform", name="fc")
-        return x | global_avg_pool2d() | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head("glorot_uniform"), **options)
 
 
 enter = Family(resnet_v2, "arXiv 1603.05027", source="Keras", mode="tf")

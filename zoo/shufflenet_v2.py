@@ -8,8 +8,6 @@ from __future__ import annotations
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
-    fully_connected,
-    global_avg_pool2d,
     layer,
     max_pool2d,
     relu,
@@ -17,7 +15,7 @@ from neuralsym.layers import (
     scope,
 )
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn, depthwise_bn
+from neuralsym.zoo.blocks import conv_bn, depthwise_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 DEPTHS = {2: 4, 3: 8, 4: 4}
@@ -64,10 +62,7 @@ def shufflenet_v2(name: str, filters: tuple[int, int, int, int], options: Option
                     x = x | unit(width, 2 if i == 0 else 1, name=f"unit{i + 1}")
         return x | conv_bn(filters[-1], 1, activation=relu, name="conv5")
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        return x | global_avg_pool2d() | fully_connected(classes, name="fc")
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head(), **options)
 
 
 enter = Family(shufflenet_v2, "arXiv 1807.11164")

@@ -11,8 +11,6 @@ from neuralsym.core.symbol import Symbol
 from neuralsym.layers import (
     Layer,
     batch_norm,
-    fully_connected,
-    global_avg_pool2d,
     initializers,
     layer,
     max_pool2d,
@@ -23,7 +21,7 @@ from neuralsym.layers import (
 from neuralsym.layers.weights import Init
 from neuralsym.layers.window import Padding
 from neuralsym.network import Network
-from neuralsym.zoo.blocks import conv_bn
+from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble
 
 EPSILON = 1e-3
@@ -91,11 +89,7 @@ def build(name: str, _: None, options: Options) -> Network:
             x = x | separable(2048, name="sepconv2") | relu
         return x
 
-    def head(x: Symbol, classes: int) -> Symbol:
-        affine = fully_connected(classes, kernel_initializer="glorot_uniform", name="fc")
-        return x | global_avg_pool2d() | affine
-
-    return assemble(name, features, head, **options)
+    return assemble(name, features, pooled_head("glorot_uniform"), **options)
 
 
 enter = Family(build, "arXiv 1610.02357", source="Keras", size=299, resize=299, mode="tf")

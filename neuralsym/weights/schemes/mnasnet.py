@@ -1,47 +1,51 @@
 """MNASNet: torchvision numbers the modules of a sequence; timm names those of a block."""
 
-from neuralsym.weights.names import Scheme, paths
+from collections.abc import Iterable
+from dataclasses import replace
 
-# The n-th convolution of the stem or of a block, and its batch norm.
-BLOCK = "stack{s}/block{b}"
-THEIRS = "layers.{s+7}.{b-1}.layers"
-TORCHVISION = paths(
-    "torch",
-    {
-        "stem/conv_bn{_k}/conv2d": "layers.{6*k}",
-        "stem/conv_bn{_k}/normalisation": "layers.{6*k+1}",
-        "stem/depthwise_bn/depthwise_conv2d": "layers.3",
-        "stem/depthwise_bn/normalisation": "layers.4",
-        f"{BLOCK}/conv_bn{{_k}}/conv2d": f"{THEIRS}.{{6*k}}",
-        f"{BLOCK}/conv_bn{{_k}}/normalisation": f"{THEIRS}.{{6*k+1}}",
-        f"{BLOCK}/depthwise_bn/depthwise_conv2d": f"{THEIRS}.3",
-        f"{BLOCK}/depthwise_bn/normalisation": f"{THEIRS}.4",
-        "last/conv2d": "layers.14",
-        "last/normalisation": "layers.15",
+from neuralsym.weights.names import Scheme
+from neuralsym.weights.schemes.mbconv import Block, Names, conv_bn, of_blocks, timm, timm_ends
+
+STEM = ("stem/conv", "stem/depthwise", "stem/project")
+
+
+def _sequence(place: str, paths: Iterable[str]) -> Names:
+    """A convolution, its batch norm and a ReLU for each part."""
+    names: Names = {}
+    for i, path in enumerate(paths):
+        names |= conv_bn(path, f"{place}.{3 * i}", f"{place}.{3 * i + 1}")
+    return names
+
+
+def _torchvision(_: list[Block]) -> Names:
+    return {
+        **_sequence("layers", STEM),
+        **conv_bn("top", "layers.14", "layers.15"),
         "fc": "classifier.1",
-    },
-)
-TIMM = paths(
-    "torch",
-    {
-        "stem/conv_bn/conv2d": "conv_stem",
-        "stem/conv_bn/normalisation": "bn1",
-        "stem/depthwise_bn/depthwise_conv2d": "blocks.0.0.conv_dw",
-        "stem/depthwise_bn/normalisation": "blocks.0.0.bn1",
-        "stem/conv_bn_1/conv2d": "blocks.0.0.conv_pw",
-        "stem/conv_bn_1/normalisation": "blocks.0.0.bn2",
-        f"{BLOCK}/conv_bn/conv2d": "blocks.{s}.{b-1}.conv_pw",
-        f"{BLOCK}/conv_bn/normalisation": "blocks.{s}.{b-1}.bn1",
-        f"{BLOCK}/depthwise_bn/depthwise_conv2d": "blocks.{s}.{b-1}.conv_dw",
-        f"{BLOCK}/depthwise_bn/normalisation": "blocks.{s}.{b-1}.bn2",
-        f"{BLOCK}/conv_bn_1/conv2d": "blocks.{s}.{b-1}.conv_pwl",
-        f"{BLOCK}/conv_bn_1/normalisation": "blocks.{s}.{b-1}.bn3",
-        "last/conv2d": "conv_head",
-        "last/normalisation": "bn2",
-        "fc": "classifier",
-    },
-)
+    }
+
+
+def _torchvision_block(block: Block) -> Names:
+    place = f"layers.{block.stage + 7}.{block.block - 1}.layers"
+    return _sequence(place, (f"{block.path}/{part}" for part in block.parts))
+
+
+def _timm(_: list[Block]) -> Names:
+    first = "blocks.0.0"
+    return {
+        **timm_ends(),
+        **conv_bn("stem/conv", "conv_stem", "bn1"),
+        **conv_bn("stem/depthwise", f"{first}.conv_dw", f"{first}.bn1"),
+        **conv_bn("stem/project", f"{first}.conv_pw", f"{first}.bn2"),
+    }
+
+
+def _timm_block(block: Block) -> Names:
+    """There the separable convolution of the stem is a stage too, the first."""
+    return timm(replace(block, stage=block.stage + 1))
+
+
 SCHEMES = (
-    Scheme("torchvision", "mnasnet*", TORCHVISION),
-    Scheme("timm", "mnasnet*", TIMM),
+    Scheme("torchvision", "mnasnet*", of_blocks("torch", _torchvision, _torchvision_block)),
+    Scheme("timm", "mnasnet*", of_blocks("torch", _timm, _timm_block)),
 )
