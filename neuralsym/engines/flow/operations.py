@@ -6,6 +6,7 @@ multi-indices, results counted in int32), Myelin's meaning is built.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from neuralsym.engines.flow.step import Step
 Built = Symbol | Sequence[Symbol]
 Build = Callable[[Step], Built]
 
+_MOST = 2**48
 _ALL = -1
 """In `sizes`: as many elements as are left."""
 
@@ -38,6 +40,11 @@ def _swapped(step: Step, x: Symbol) -> Symbol:
 
 def _flat(x: Symbol) -> Symbol:
     return ops.reshape(x, np.array([-1]))
+
+
+def _zeros(shape: Sequence[int], like: Symbol) -> Symbol:
+    """Zeros of a number type, of which none is stored."""
+    return ops.expand(ops.constant(0, str(like.dtype)), np.array(shape, np.int64))
 
 
 def _ints(x: Symbol) -> Symbol:
@@ -116,8 +123,10 @@ def _resize(step: Step) -> Built:
     """The elements in order, cut off or followed by zeros until the shape is filled."""
     x, _ = step.take(2)
     shape = step.known(1, "shape")
-    count = int(np.prod(shape, dtype=np.int64))
-    zeros = ops.constant(np.zeros(count), str(x.dtype))
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count > _MOST:
+        step.wrong(f"cannot have the shape {shape}")
+    zeros = _zeros([count], x)
     filled = ops.slice(ops.concat([_flat(x), zeros], axis=0), [0], [count])
     return ops.reshape(filled, np.array(shape, np.int64))
 
@@ -304,8 +313,7 @@ def _scatter(step: Step) -> Built:
     shape = list(out.shape) if out is not None else []
     if not shape or min(shape) < 1:
         step.wrong("the shape of its result must be declared")
-    zeros = ops.constant(np.zeros(shape), str(values.dtype))
-    return _scattered(step, zeros, indices, values)
+    return _scattered(step, _zeros(shape, values), indices, values)
 
 
 def _scattered(step: Step, target: Symbol, indices: Symbol, values: Symbol) -> Symbol:

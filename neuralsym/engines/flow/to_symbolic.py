@@ -131,7 +131,8 @@ class _Reader:
         fixed = self.batch if isinstance(self.batch, int) else 1
         array = var.array(fixed)
         dtype = var.dtype
-        assert dtype is not None
+        if dtype is None:
+            raise FormatError(f"variable {var.name!r} has no number type ({var.type!r})")
         if array is None:
             shape = tuple(fixed if d == BATCH else d for d in var.shape)
             if 0 in shape:
