@@ -79,7 +79,7 @@ def _ranks(
     backwards: set[int] = set()
     done = [False] * items
     ready = [i for i in range(items) if not waiting[i]]
-    entering = [[] for _ in range(items)] if sum(waiting) else []  # type: list[list[int]]
+    entering: list[list[int]] = [[] for _ in range(items)]
     for number, link in enumerate(links):
         entering[link.target].append(number)
     order: list[int] = []
