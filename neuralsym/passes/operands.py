@@ -27,14 +27,16 @@ from neuralsym.passes.fused import FusedMatMul
 from neuralsym.passes.identity import order_of
 from neuralsym.passes.numbers import WIDE, factor_of, rounded
 
-_PRODUCTS = (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN))
+PRODUCTS = (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN))
+"""The operators that multiply matrices, each with its domain."""
+
 _SAME = {"transA": "trans_a", "transB": "trans_b"}
 
 
 def fold_operands(graph: Graph) -> Graph:
     """Fold swaps of a factor's last two axes, and numbers, into products, bodies included."""
     graph = graph.map_bodies(fold_operands)
-    if not any((node.op_type, node.op.domain) in _PRODUCTS for node in graph.nodes):
+    if not any((node.op_type, node.op.domain) in PRODUCTS for node in graph.nodes):
         return graph
     users = graph.users
     results = {*graph.outputs, *graph.updates.values()}
@@ -69,7 +71,7 @@ def _folded(
     node: Node, users: Mapping[Symbol, Sequence[Node]], results: Container[Symbol]
 ) -> list[_Side] | None:
     """Both factors of a product that folds something; None for any other node."""
-    if (node.op_type, node.op.domain) not in _PRODUCTS or not node.outputs[0].dtype.is_float:
+    if (node.op_type, node.op.domain) not in PRODUCTS or not node.outputs[0].dtype.is_float:
         return None
     given = [s for s in node.inputs[:2] if s is not None]
     if any(s.rank is None or s.rank < 2 for s in given):

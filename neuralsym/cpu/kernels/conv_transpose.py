@@ -26,9 +26,10 @@ from neuralsym.cpu.kernels.widen import (
 )
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word
+from neuralsym.cpu.templates.element import Element
 from neuralsym.cpu.templates.layout import triple
 from neuralsym.cpu.templates.matmul import matmul_text
-from neuralsym.cpu.templates.matmul_form import Element, MatmulText
+from neuralsym.cpu.templates.matmul_form import MatmulText
 from neuralsym.cpu.templates.matmul_plan import Matrix, matmul_words, plan_matmul, scratch_bytes
 from neuralsym.dtypes import NumberType
 

@@ -12,14 +12,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from neuralsym.core.leaves import OWN
 from neuralsym.core.scalar import Scalar, argument
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.activation import activation_of
 from neuralsym.cpu.kernels.geometry import registers
 from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.kernels.matmul_loop import MatmulLoop
-from neuralsym.cpu.kernels.product import Product, batch_strides, product_of
+from neuralsym.cpu.kernels.product import Product, batch_strides, product_of, register_product
 from neuralsym.cpu.kernels.widen import (
     finish,
     halves_work,
@@ -266,5 +265,4 @@ def _code(text: MatmulText) -> Code:
 def register(library: Library) -> None:
     """Enter the kernels of this module, the loops to be tried last."""
     library.kernel("MatMul")(MatmulLoop)
-    for op, domain in (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN)):
-        library.kernel(op, domain=domain)(Matmul)
+    register_product(library, Matmul)

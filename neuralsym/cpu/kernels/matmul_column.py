@@ -8,9 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from neuralsym.core.leaves import OWN
 from neuralsym.cpu.emit import Code
-from neuralsym.cpu.kernels.product import product_of
+from neuralsym.cpu.kernels.product import product_of, register_product
 from neuralsym.cpu.kernels.widen import finish
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, float32_word, float_word
@@ -72,5 +71,4 @@ def _code(text: MatvecText) -> Code:
 
 def register(library: Library) -> None:
     """Enter the kernel of this module, to be tried before the one for all products."""
-    for op, domain in (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN)):
-        library.kernel(op, domain=domain)(MatmulColumn)
+    register_product(library, MatmulColumn)

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.core.leaves import OWN
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.activation import activation_of
-from neuralsym.cpu.kernels.product import Product, product_of
+from neuralsym.cpu.kernels.product import Product, product_of, register_product
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Buffer, Operand, Role, Row, Sizes, Step
+from neuralsym.cpu.templates.element import Element
 from neuralsym.cpu.templates.epilogue import identity
 from neuralsym.cpu.templates.few_columns import FewText, few_text, most_columns, pack_few
-from neuralsym.cpu.templates.matmul_form import Element
 from neuralsym.cpu.templates.matmul_plan import CHUNK, bits
 from neuralsym.dtypes import NumberType
 
@@ -102,5 +101,4 @@ def _code(text: FewText) -> Code:
 
 def register(library: Library) -> None:
     """Enter the kernel of this module, to be tried before the one for all products."""
-    for op, domain in (("MatMul", ""), ("Gemm", ""), ("FusedMatMul", OWN)):
-        library.kernel(op, domain=domain)(MatmulFew)
+    register_product(library, MatmulFew)

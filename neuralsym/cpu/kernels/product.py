@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cpu.kernels.geometry import stored_array
+from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step
+from neuralsym.passes.operands import PRODUCTS
 
 
 @dataclass(frozen=True)
@@ -111,3 +113,9 @@ def batch_strides(shape: tuple[int, ...], result: tuple[int, ...], unit: int) ->
         steps.append(0 if size == 1 else unit)
         unit *= size
     return tuple(reversed(steps))
+
+
+def register_product(library: Library, kernel: type[Kernel]) -> None:
+    """Enter a kernel of products for all operators that are some."""
+    for op, domain in PRODUCTS:
+        library.kernel(op, domain=domain)(kernel)

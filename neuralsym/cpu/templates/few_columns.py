@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from neuralsym.cpu.ir import Function, Module
+from neuralsym.cpu.templates.element import Element, InVectors
 from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.layout import Array, aligned
-from neuralsym.cpu.templates.matmul_form import ELEMENT_BYTES, Element
 from neuralsym.cpu.templates.matmul_tile import LATENCY
 
 
 @dataclass(frozen=True)
-class FewText:
+class FewText(InVectors):
     """What the text depends on: lanes of a vector, and what is computed with how many columns."""
 
     width: int
@@ -32,18 +32,6 @@ class FewText:
     scaled: bool = False
     bias: bool = False
     activation: Activation = field(default_factory=identity)
-
-    @property
-    def kind(self) -> str:
-        return f"<{self.width} x {self.element}>"
-
-    @property
-    def bytes(self) -> int:
-        return ELEMENT_BYTES[self.element]
-
-    @property
-    def vector_bytes(self) -> int:
-        return self.width * self.bytes
 
     @property
     def streams(self) -> int:

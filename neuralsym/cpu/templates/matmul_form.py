@@ -23,12 +23,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Literal
 
+from neuralsym.cpu.templates.element import Element, InVectors
 from neuralsym.cpu.templates.epilogue import Activation, identity
 
-Element = Literal["float", "double"]
 Storage = Literal["packed", "rows", "columns"]
-
-ELEMENT_BYTES: dict[Element, int] = {"float": 4, "double": 8}
 
 
 class MatmulWord(IntEnum):
@@ -65,7 +63,7 @@ class MatmulWord(IntEnum):
 
 
 @dataclass(frozen=True)
-class MatmulText:
+class MatmulText(InVectors):
     """What the text of a matrix multiplication depends on.
 
     width: lanes of a vector. heights: row counts of tiles, 1 among them. vectors: vectors of a
@@ -84,18 +82,6 @@ class MatmulText:
     bias: bool = False
     residual: bool = False
     activation: Activation = field(default_factory=identity)
-
-    @property
-    def kind(self) -> str:
-        return f"<{self.width} x {self.element}>"
-
-    @property
-    def bytes(self) -> int:
-        return ELEMENT_BYTES[self.element]
-
-    @property
-    def vector_bytes(self) -> int:
-        return self.width * self.bytes
 
     @property
     def panel(self) -> int:

@@ -10,12 +10,11 @@ from typing import Literal
 import numpy as np
 
 from neuralsym.cpu.program import Word
+from neuralsym.cpu.templates.element import ELEMENT_BYTES, Element
 from neuralsym.cpu.templates.epilogue import Activation, identity
 from neuralsym.cpu.templates.layout import Array, aligned, even_parts
 from neuralsym.cpu.templates.matmul import best_heights
 from neuralsym.cpu.templates.matmul_form import (
-    ELEMENT_BYTES,
-    Element,
     MatmulText,
     MatmulWord,
     Storage,

@@ -32,6 +32,7 @@ from enum import IntEnum, auto
 from typing import Literal
 
 from neuralsym.core.scalar import Scalar
+from neuralsym.cpu.templates.element import Element, InVectors
 
 Cell = Literal["RNN", "GRU", "LSTM"]
 
@@ -71,7 +72,7 @@ class RecurrentWord(IntEnum):
 
 
 @dataclass(frozen=True)
-class RecurrentText:
+class RecurrentText(InVectors):
     """What the text of a recurrent kernel depends on.
 
     functions: for each direction the expressions of its activations, (f), (f, g) or (f, g, h),
@@ -84,24 +85,12 @@ class RecurrentText:
     functions: tuple[tuple[Scalar, ...], ...]
     width: int
     registers: int
-    element: Literal["float", "double"] = "float"
+    element: Element = "float"
     linear: bool = False
     hidden_bias: bool = False
     coupled: bool = False
     peepholes: bool = False
     lengths: bool = False
-
-    @property
-    def bytes(self) -> int:
-        return 8 if self.element == "double" else 4
-
-    @property
-    def vector_bytes(self) -> int:
-        return self.width * self.bytes
-
-    @property
-    def kind(self) -> str:
-        return f"<{self.width} x {self.element}>"
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:
