@@ -153,7 +153,7 @@ class Network(WeightsHolder, Editable):
         """
         from neuralsym import draw
 
-        return draw.plot(self.graph, path, depth)
+        return draw.plot(self._model, path, depth)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

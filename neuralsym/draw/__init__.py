@@ -8,10 +8,11 @@ from xml.sax.saxutils import escape
 
 from neuralsym.core.files import replacing, target_of
 from neuralsym.core.graph import Graph
+from neuralsym.core.model import Model
 from neuralsym.draw.drawing import svg_of
 from neuralsym.draw.place import place
 from neuralsym.engines import dot
-from neuralsym.engines.dot.outline import outline
+from neuralsym.engines.dot.outline import Outline, outline
 from neuralsym.errors import FormatError, did_you_mean
 from neuralsym.summary import summarize
 
@@ -20,13 +21,16 @@ __all__ = ["SUFFIXES", "html", "notebook", "plot", "svg"]
 SUFFIXES = (".svg", ".html", ".dot")
 """The files that `plot` writes."""
 
+_UNITS = ((10**9, " G"), (10**6, " M"), (10**3, " k"), (1, ""))
 
-def plot(graph: Graph, path: str | PathLike[str], depth: int | None = None) -> Path:
+
+def plot(graph: Graph | Model, path: str | PathLike[str], depth: int | None = None) -> Path:
     """Write a picture, .svg, .html or .dot by the suffix; gives the path.
 
-    depth: how many levels of scopes are opened; None for as many as fit a page (.dot: all). In an
-    .html file each can be opened and closed. Raises FormatError for another suffix or a place
-    that cannot be written, BadAttribute for a depth that is no level.
+    graph: or a model of several, which are drawn side by side. depth: how many levels of scopes
+    are opened; None for as many as fit a page (.dot: all). In an .html file each can be opened
+    and closed. Raises FormatError for another suffix or a place that cannot be written,
+    BadAttribute for a depth that is no level.
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
@@ -43,19 +47,21 @@ def plot(graph: Graph, path: str | PathLike[str], depth: int | None = None) -> P
     return path
 
 
-def svg(graph: Graph, depth: int | None = None) -> str:
+def svg(graph: Graph | Model, depth: int | None = None) -> str:
     """A drawing as an SVG document, which needs nothing else. depth: as for `plot`."""
-    return svg_of(place(outline(graph).view(depth)), graph.name, _totals(graph))
+    made = outline(graph)
+    return svg_of(place(made.view(depth)), _title(graph), _totals(graph, made))
 
 
-def html(graph: Graph, depth: int | None = None) -> str:
+def html(graph: Graph | Model, depth: int | None = None) -> str:
     """A page of one file whose scopes open and close, with search and details on pointing.
 
     It names nothing outside itself. depth: how far it is open at first, as for `plot`.
     """
     from neuralsym.draw.page import page_of
 
-    return page_of(outline(graph), depth, graph.name, _totals(graph))
+    made = outline(graph)
+    return page_of(made, depth, _title(graph), _totals(graph, made))
 
 
 def notebook(graph: Graph) -> str:
@@ -65,16 +71,21 @@ def notebook(graph: Graph) -> str:
     return f'{head}<div style="{style}">{svg(graph)}</div>'
 
 
-def _totals(graph: Graph) -> str:
-    """`25,557,032 parameters (102.4 MB), 4.09 G multiply-adds`."""
-    made = summarize(graph)
-    if not made.parameters:
-        return f"{len(outline(graph).boxes):,} operators, inputs and outputs"
-    said = f"{made.parameters:,} parameters ({made.nbytes / 1e6:,.1f} MB)"
-    macs = made.macs
+def _title(graph: Graph | Model) -> str:
+    return ", ".join(Model.of(graph).graphs)
+
+
+def _totals(graph: Graph | Model, made: Outline) -> str:
+    """`25,557,032 parameters (102.4 MB), 4.09 G multiply-adds of a batch of one`."""
+    if not made.whole.parameters:
+        return f"{made.whole.operators:,} operators"
+    said = f"{made.whole.parameters:,} parameters"
+    if len(Model.of(graph).graphs) > 1:
+        return said
+    totals = summarize(Model.of(graph).graph)
+    said = f"{totals.parameters:,} parameters ({totals.nbytes / 1e6:,.1f} MB)"
+    macs = totals.macs
     if not isinstance(macs, int) or not macs:
         return said
-    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if macs >= size:
-            return f"{said}, {macs / size:.3g} {unit} multiply-adds of a batch of one"
-    return f"{said}, {macs} multiply-adds of a batch of one"
+    size, unit = next((s, u) for s, u in _UNITS if macs >= s)
+    return f"{said}, {macs / size:.3g}{unit} multiply-adds of a batch of one"

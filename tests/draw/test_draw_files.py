@@ -15,6 +15,8 @@ import pytest
 
 from neuralsym import Graph, Network, draw, load, ops, zoo
 from neuralsym.cli import main
+from neuralsym.core.model import Model
+from neuralsym.engines import flow
 from neuralsym.engines.dot.outline import outline
 from neuralsym.errors import BadAttribute, FormatError
 
@@ -177,6 +179,19 @@ def test_a_saved_network_is_drawn_as_the_one_that_was_saved(tmp_path: Path) -> N
         for n in (network, load(tmp_path / "net.onnx"))
     ]
     assert [n.replace("fc", "logits") for n in names[0]] == names[1]  # a file has one name for both
+
+
+def test_the_functions_of_a_flow_are_drawn_side_by_side(tmp_path: Path) -> None:
+    x, z = ops.variable("x", (4,)), ops.variable("z", (4,))
+    first = Graph({"a": ops.relu(x)}, name="first")
+    second = Graph({"b": ops.tanh(z) + 1.0}, name="second")
+    flow.save(Model({"first": first, "second": second}), tmp_path / "two.flow")
+    network = load(tmp_path / "two.flow")
+    root = ElementTree.parse(network.plot(tmp_path / "two.svg"))
+    assert {"first", "second"} <= {g.get("data-group") for g in root.iter(f"{SVG}g")}
+    text = network.plot(tmp_path / "two.dot").read_text(encoding="utf-8")
+    assert text.startswith('digraph "first, second"')
+    assert text.count("subgraph") == 2
 
 
 def test_notebooks_show_a_drawing() -> None:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from neuralsym.core.files import replacing, target_of
 from neuralsym.core.graph import Graph
+from neuralsym.core.model import Model
 from neuralsym.engines.dot.caption import INPUT, OUTPUT, SCOPE, type_text
 from neuralsym.engines.dot.outline import Box, Group, Part, View, outline
 from neuralsym.errors import FormatError
@@ -24,17 +25,18 @@ _HEAD = """\
   edge [fontname="Helvetica,Arial,sans-serif", fontsize=9, fontcolor="#444444", color="#555555"]"""
 
 
-def of_symbolic(graph: Graph, depth: int | None = None) -> str:
+def of_symbolic(graph: Graph | Model, depth: int | None = None) -> str:
     """The DOT text of a graph: boxes for operators, clusters for scopes, types on the edges.
 
-    depth: how many levels of scopes are opened; one that stays closed is a single box with its
+    The graphs of a model of several, such as the functions of a flow, are clusters too. depth:
+    how many levels of scopes are opened; one that stays closed is a single box with its
     parameters. All of them if None. Weights and constants are lines in the boxes that take them.
     Raises BadAttribute for a negative depth.
     """
     made = outline(graph)
     view = made.view(made.depth if depth is None else depth)
     numbers = {part: f"n{i}" for i, part in enumerate(view.shown())}
-    lines = [f"digraph {_quoted(graph.name)} {{", _HEAD]
+    lines = [f"digraph {_quoted(', '.join(Model.of(graph).graphs))} {{", _HEAD]
     lines += _clusters(view, numbers)
     for source, target, wire in view.links():
         words = [f"label={_quoted(type_text(wire.type))}", f"tooltip={_quoted(wire.value)}"]
@@ -84,10 +86,11 @@ def _quoted(text: str) -> str:
     return '"' + "".join(marks.get(c, c if c.isprintable() else " ") for c in text) + '"'
 
 
-def save(model: str | Graph, path: str | PathLike[str], depth: int | None = None) -> None:
+def save(model: str | Graph | Model, path: str | PathLike[str], depth: int | None = None) -> None:
     """Write a .dot file, for `dot -Tsvg`; the text of `of_symbolic` may be given.
 
-    depth: as for `of_symbolic`, of a Graph. Raises FormatError for a place that cannot be written.
+    depth: as for `of_symbolic`, where no text is given. Raises FormatError for a place that cannot
+    be written.
     """
     path = Path(path)
     text = model if isinstance(model, str) else of_symbolic(model, depth)

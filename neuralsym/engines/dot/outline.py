@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Constant, Variable, Weight
+from neuralsym.core.model import Model
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Type
 from neuralsym.engines.dot.caption import (
@@ -188,21 +189,28 @@ class Outline:
         return View(self, opened, {box: top.get(box.parent, box) for box in self.boxes})
 
 
-def outline(graph: Graph) -> Outline:
-    """The outline of a graph, bodies included."""
-    return _Builder(graph).made
+def outline(model: Graph | Model) -> Outline:
+    """The outline of a graph, bodies included; of a model of several, with a group for each."""
+    return _Builder(Model.of(model)).made
 
 
 class _Builder:
     """The state of making one outline."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, model: Model) -> None:
         whole = Group("", "graph", None, 0)
         self.made = Outline([whole], [], [])
         self.sources: dict[Symbol, Box] = {}
         self.names: dict[Symbol, str] = {}
-        self.counted: set[Node] = set()
-        pending: list[tuple[Graph, Group, Box | None]] = [(graph, whole, None)]
+        self.counted: set[str] = set()
+        """Names of weights: graphs of one model share them by name, and bodies have their own."""
+        pending: list[tuple[Graph, Group, Box | None]] = []
+        for name, graph in model.graphs.items():
+            group = whole
+            if len(model.graphs) > 1:
+                group = _add_group(self.made.groups, whole, name, "function")
+                group.named = True
+            pending.append((graph, group, None))
         while pending:
             of, group, holder = pending.pop(0)
             pending += self.add(of, group, holder)
@@ -264,8 +272,8 @@ class _Builder:
             self.wire(symbol, box)
         parameters = 0
         for weight in weights_of(node, beside):
-            if weight not in self.counted:
-                self.counted.add(weight)
+            if graph.names[weight] not in self.counted:
+                self.counted.add(graph.names[weight])
                 parameters += weight.attrs["value"].size
         words = f"{node.op_type} {size_of(node)}".rstrip()
         above: Group | None = group
@@ -331,10 +339,7 @@ class _Places:
         return group
 
     def under(self, parent: Group, name: str, what: str) -> Group:
-        made = Group(name, what, parent, parent.level + 1)
-        parent.parts.append(made)
-        self.groups.append(made)
-        return made
+        return _add_group(self.groups, parent, name, what)
 
     def path(self, node: Node) -> Iterator[tuple[object, str, str, bool]]:
         """The scopes of a node from the outermost in: key, full name, kind, and if it is chosen."""
@@ -360,6 +365,13 @@ class _Places:
             yield parts[:i]
 
 
+def _add_group(groups: list[Group], parent: Group, name: str, what: str) -> Group:
+    made = Group(name, what, parent, parent.level + 1)
+    parent.parts.append(made)
+    groups.append(made)
+    return made
+
+
 def _flatten(made: Outline) -> None:
     """A group of one box is that box, which takes the group's name where that was chosen."""
     instead: dict[Part, Part] = {}
@@ -368,7 +380,7 @@ def _flatten(made: Outline) -> None:
         parent = group.parent
         if parent is None:
             continue
-        if len(group.parts) != 1 or group.what == "body":
+        if len(group.parts) != 1 or group.what in ("body", "function"):
             continue
         (only,) = group.parts
         only.parent = parent
