@@ -6,8 +6,10 @@ Python (`max`, `slice`, `float`, ...) are there under that name and with an unde
 """
 
 import builtins
+from functools import cache
 from typing import Any
 
+from neuralsym.core.op import Op
 from neuralsym.ops import (  # noqa: F401  (they define the operators)
     activation,
     attention,
@@ -53,17 +55,40 @@ from neuralsym.ops.functions import (
 )
 
 
-def _public() -> dict[str, Any]:
-    """Every public function by each of its names."""
-    found = {function_name(op): make_function(op) for op in operators()}
+def _named() -> dict[str, type[Op]]:
+    """The operator of every function, by each of the function's names."""
+    found = {function_name(op): op for op in operators()}
     found.update({alias: found[name] for alias, name in ALIASES.items()})
-    found.update({f"{name}_": f for name, f in found.items() if hasattr(builtins, name)})
-    return found | helpers.FUNCTIONS
+    return found | {f"{name}_": op for name, op in found.items() if hasattr(builtins, name)}
 
 
-_PUBLIC = _public()
-globals().update(_PUBLIC)
-globals().update(
-    {outputs_name(op, n): outputs_type(op, n) for op in operators() for n in outputs_counts(op)}
-)
-__all__ = [name for name in _PUBLIC if not hasattr(builtins, name)]
+_OPERATORS = _named()
+__all__ = [name for name in _OPERATORS | helpers.FUNCTIONS if not hasattr(builtins, name)]
+
+
+@cache
+def _outputs() -> dict[str, tuple[type[Op], int]]:
+    """The operator and the number of its outputs that each named tuple is for."""
+    return {outputs_name(op, n): (op, n) for op in operators() for n in outputs_counts(op)}
+
+
+def __getattr__(name: str) -> Any:
+    """A function, or a type of results: made when somebody asks for it."""
+    if name in _OPERATORS:
+        made: Any = _function(_OPERATORS[name])
+    elif name[0].isupper() and name in _outputs():
+        made = outputs_type(*_outputs()[name])
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = made
+    return made
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OPERATORS, *_outputs()})
+
+
+_function = cache(make_function)
+# Some modules have the name of a function.
+globals().update({name: __getattr__(name) for name in _OPERATORS if name in globals()})
+globals().update(helpers.FUNCTIONS)
