@@ -73,7 +73,7 @@ class StandardLibrary(Library):
 
     def kernels(self, op: str, domain: str = "") -> Iterator[type[Kernel]]:
         yield from super().kernels(op, domain)
-        for module, operators in reversed(OPERATORS.items()):
+        for module, operators in reversed(list(OPERATORS.items())):
             if op in operators.split():
                 yield from entered_by(module).kernels(op, domain)
 
