@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
@@ -166,5 +165,3 @@ OF_OPERATOR = {
     "Max": "Maximum",
 }
 """How an operator without settings is called in a flow; Min and Max where they have two inputs."""
-
-ARITY: dict[str, Any] = {"Minimum": 2, "Maximum": 2}

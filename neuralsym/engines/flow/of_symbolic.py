@@ -39,7 +39,6 @@ from neuralsym.errors import FormatError
 
 UNKNOWN = 0
 """A size of a shape that is not known."""
-_ADD = "Add"
 
 
 def write_flow(given: Graph | Model) -> Flow:
@@ -271,7 +270,7 @@ class _GraphWriter:
             return True
         between = self.flow.var(self.free(f"{result.name}/MatMul"), result.type, result.shape)
         op.add_output(between)
-        add = self.operation(label, _ADD)
+        add = self.operation(label, "Add")
         add.add_input(between)
         add.add_input(self.vars[rest[0]])
         add.add_output(result)

@@ -199,8 +199,8 @@ def _space_to_batch(step: Step) -> Built:
     count, rank = len(blocks), _rank(step, x)
     before = [0, *pads[0::2], *[0] * (rank - count - 1)]
     after = [0, *pads[1::2], *[0] * (rank - count - 1)]
-    shape = _sizes(step, ops.pad(x, np.array(before + after, np.int64)))
     x = ops.pad(x, np.array(before + after, np.int64))
+    shape = _sizes(step, x)
     cut = [-1]
     for size, block in zip(shape[1 : count + 1], blocks, strict=True):
         cut += [size // block, block]
