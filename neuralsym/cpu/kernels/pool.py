@@ -12,6 +12,7 @@ from functools import lru_cache
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import blockable, channels, inner, plane, window
 from neuralsym.cpu.kernels.pool_loop import GlobalPoolLoop, PoolLoop
+from neuralsym.cpu.kernels.reduce import reduce_code, reduce_words
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
 from neuralsym.cpu.program import Operand, Row, Sizes, Step
 from neuralsym.cpu.templates.global_pool import (
@@ -28,6 +29,7 @@ from neuralsym.cpu.templates.pool import (
     pool_words,
     run_table,
 )
+from neuralsym.cpu.templates.reduce import How, ReduceText
 
 REDUCE: dict[str, Reduce] = {
     "MaxPool": "max",
@@ -81,7 +83,10 @@ class BlockedPool(Kernel):
 
 
 class BlockedGlobalPool(Kernel):
-    """GlobalAveragePool and GlobalMaxPool from blocks of channels to a plain row of values."""
+    """GlobalAveragePool and GlobalMaxPool to a plain row of values.
+
+    What comes in blocks of channels stays so; planes that come row-major are reduced as they lie.
+    """
 
     name = "global pool"
 
@@ -89,11 +94,14 @@ class BlockedGlobalPool(Kernel):
         return blockable([step.inputs[0], step.outputs[0]])
 
     def forms(self, step: Step) -> Sequence[Form]:
-        return [Form((Take(self.target.width("float32")),), (ROWS,))]
+        blocks = Take(self.target.width("float32"))
+        return [Form((blocks,), (ROWS,)), Form((ROWS,), (ROWS,))]
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, y = step.inputs[0], step.outputs[0]
         assert x is not None
+        if not x.layout.block:
+            return self._planes(step, sizes)
         source = plane(x, sizes)
         batch = sizes.shape(x)[0]
         words = global_pool_words(
@@ -101,6 +109,18 @@ class BlockedGlobalPool(Kernel):
         )
         text = GlobalPoolText(source.lanes, REDUCE[step.op.__name__])
         return [Row(_global_code(text), words)]
+
+    def _planes(self, step: Step, sizes: Sizes) -> Sequence[Row]:
+        """The reduction over all axes but the first two."""
+        x, y = step.inputs[0], step.outputs[0]
+        assert x is not None
+        if 0 in sizes.shape(y):
+            return []
+        flags = [False, False, *[True] * (x.rank - 2)]
+        how: How = "max" if REDUCE[step.op.__name__] == "max" else "mean"
+        text = ReduceText(how, x.dtype, self.target.vector_bytes)
+        words = reduce_words(sizes.shape(x), sizes.strides(x), flags)
+        return [Row(reduce_code(text), [Operand(y), Operand(x), *words])]
 
     def is_apart(self, step: Step) -> bool:
         return True

@@ -16,6 +16,7 @@ are those of the indices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ Combine = Literal["none", "add", "mul", "max", "min"]
 OUT_OF_RANGE = 1
 """The status of a kernel that met an index outside its axis."""
 DEPTH = 6
+TOGETHER = 4
+"""Elements whose indices are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,67 @@ def elements_text(text: IndexedText, name: str = "kernel") -> str:
     def axis(number: int, place: str, entry: str, status: str) -> str:
         """The loops from an axis on; the status that they leave."""
         low, high = f.share(sizes[0]) if number == 0 else ("0", sizes[number])
+        if number + 1 == DEPTH:
+            return last(place, entry, high, status)
         with f.loop(high, ("i32", status), start=low) as at:
             here = f.at(place, f.mul(at.index, ours[number]))
             there = f.add(entry, f.mul(at.index, theirs[number]))
-            if number + 1 < DEPTH:
-                at.next(axis(number + 1, here, there, at.values[0]))
-            else:
-                index = _index(f, indices, there, text.index_bytes)
-                index, inside = _within(f, index, limit)
-                with f.when(inside):
-                    found = f.at(here, f.mul(index, stride))
-                    _element(f, text, found, f.at(moved, f.mul(there, text.kind.itemsize)))
-                at.next(f.select(inside, "i32", at.values[0], OUT_OF_RANGE))
+            at.next(axis(number + 1, here, there, at.values[0]))
         return at.values[0]
+
+    def last(place: str, entry: str, size: str, status: str) -> str:
+        """Along the last axis a few at a time, one by one where an index is wrong."""
+
+        item = text.kind.itemsize
+        jumps = [f.mul(ours[-1], i) for i in range(TOGETHER + 1)]
+        # Of the last axis the elements of the moved tensor and of the indices lie side by side.
+        starts = (
+            place,
+            f.at(indices, f.mul(entry, text.index_bytes)),
+            f.at(moved, f.mul(entry, item)),
+        )
+        kinds = ("ptr",) * 3
+
+        def found(values: Sequence[str], i: int) -> tuple[str, str, str]:
+            """Where an element is in the tensor and among those moved; whether it exists."""
+            here, index, there = values
+            number, inside = _within(f, _index(f, index, str(i), text.index_bytes), limit)
+            here = f.at(f.at(here, jumps[i]), f.mul(number, stride))
+            return here, f.at(there, i * item), inside
+
+        def after(values: Sequence[str], count: int) -> list[str]:
+            steps = (jumps[count], count * text.index_bytes, count * item)
+            return [f.at(v, s) for v, s in zip(values, steps, strict=True)]
+
+        carried = zip(kinds, starts, strict=True)
+        whole = f.value(f"and i64 {size}, {-TOGETHER}")
+        with f.loop(whole, *carried, ("i32", status), step=TOGETHER) as many:
+            *places, old = many.values
+            some = [found(places, i) for i in range(TOGETHER)]
+            every = some[0][2]
+            for _, _, inside in some[1:]:
+                every = _both(f, every, inside)
+
+            def moves() -> list[str]:
+                for here, there, _ in some:
+                    _element(f, text, here, there)
+                return [old]
+
+            def checks() -> list[str]:
+                for here, there, inside in some:
+                    with f.when(inside):
+                        _element(f, text, here, there)
+                return [str(OUT_OF_RANGE)]
+
+            many.next(*after(places, TOGETHER), *f.choose(every, ["i32"], moves, checks))
+        carried = zip((*kinds, "i32"), many.values, strict=True)
+        with f.loop(size, *carried, start=whole) as one:
+            *places, old = one.values
+            here, there, inside = found(places, 0)
+            with f.when(inside):
+                _element(f, text, here, there)
+            one.next(*after(places, 1), f.select(inside, "i32", old, OUT_OF_RANGE))
+        return one.values[-1]
 
     f.do(f"ret i32 {axis(0, tensor, '0', '0')}")
     return str(module)
