@@ -13,22 +13,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from neuralsym.errors import BadAttribute, ShapeMismatch
+from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, user_line
 from neuralsym.network import Network
-from neuralsym.zoo.registry import ENTRIES, find
+from neuralsym.zoo.registry import ENTRIES, find, is_positive
 
 
 def class_names(of: str | Network) -> tuple[str, ...]:
     """The names of the classes in order, of a network of the zoo or of any; () if it has none.
 
     A network's own are those of its metadata "classes", one a line, else those of the architecture
-    that its metadata names.
+    that its metadata names, where its answer has as many.
     """
-    if isinstance(of, str):
+    if not isinstance(of, Network):
         return _names(find(of).labels)
     own = tuple(name for name in of.metadata.get("classes", "").split("\n") if name)
     entry = ENTRIES.get(of.metadata.get("architecture", ""))
-    return own or _names(entry.labels if entry is not None else "")
+    if own or entry is None:
+        return own
+    names, shape = _names(entry.labels), of.outputs[0].shape
+    return names if shape and shape[-1] == len(names) else ()
 
 
 @cache
@@ -58,18 +61,27 @@ def decode(
 
     name: of a network of the zoo, or a Network. labels: the names of the classes in order; those of
     class_names(name) unless given, where there are as many. Without any, a class is called by its
-    number. Raises ShapeMismatch for another rank or number.
+    number. Raises ShapeMismatch for another rank or number, BadAttribute for what are no numbers.
     """
-    known = () if name is None else class_names(name)
-    values = np.asarray(logits, np.float64)
+    known, where = () if name is None else class_names(name), at_line(user_line())
+    try:
+        values = np.asarray(logits, np.float64)
+    except (TypeError, ValueError):
+        raise BadAttribute(f"decode takes numbers [N, classes]{where}") from None
     if values.ndim != 2:
-        raise ShapeMismatch(f"decode takes [N, classes], came {list(values.shape)}")
+        raise ShapeMismatch(f"decode takes [N, classes], came {list(values.shape)}{where}")
+    if np.isnan(values).any():
+        raise BadAttribute(f"decode: NaN is no score{where}")
     if labels is None:
         labels = known if len(known) == values.shape[1] else None
+    elif isinstance(labels, str) or not isinstance(labels, (Sequence, np.ndarray)):
+        raise TypeError(
+            f"decode: labels are a sequence of names, not {type(labels).__name__}{where}"
+        )
     elif len(labels) != values.shape[1]:
-        raise ShapeMismatch(f"{len(labels)} labels for {values.shape[1]} classes")
-    if top < 1:
-        raise BadAttribute(f"top={top}: at least one class")
+        raise ShapeMismatch(f"decode: {len(labels)} labels for {values.shape[1]} classes{where}")
+    if not is_positive(top):
+        raise BadAttribute(f"decode: top={top!r} is no positive number of classes{where}")
     sure = bool((values >= 0).all() and np.allclose(values.sum(1), 1, atol=1e-3))
     if not sure:
         values = np.exp(values - values.max(1, keepdims=True))

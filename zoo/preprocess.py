@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from neuralsym.errors import BadAttribute, FormatError, ShapeMismatch
+from neuralsym.errors import BadAttribute, FormatError, ShapeMismatch, at_line, user_line, warn
 from neuralsym.network import Network
 from neuralsym.weights.imagenet import DEVIATION, MEAN
 
@@ -26,6 +26,8 @@ Mode = Literal["torch", "tf", "caffe", "unit", "raw", "grey"]
 Interpolation = Literal["bilinear", "bicubic"]
 BRIGHTNESS = np.array([0.299, 0.587, 0.114], np.float32)
 BGR_MEAN = np.array([103.939, 116.779, 123.68], np.float32)
+
+_MOST_PIXELS = 2**28
 
 Picture = str | PathLike[str] | ArrayLike
 
@@ -71,7 +73,8 @@ class Preprocessing:
 
         A picture is a file or an array [H, W, 3] (or [H, W] in grey) of values 0 to 255; an array
         [N, H, W, 3] is several. Files, and arrays of another size, need Pillow. Raises
-        FormatError for what is no picture, ShapeMismatch for an array of another rank.
+        FormatError for what is no picture, ShapeMismatch for an array of another rank; warns of
+        values within 0 to 1.
         """
         if isinstance(pictures, (str, PathLike)):
             several: Sequence[Any] = [pictures]
@@ -81,13 +84,16 @@ class Preprocessing:
             several = pictures
         else:
             several = [pictures]
-        return np.stack([self._one(p) for p in several])
+        try:
+            return np.stack([self._one(p) for p in several])
+        except (FormatError, ShapeMismatch) as error:
+            raise type(error)(f"{error}{at_line(user_line())}") from None
 
     def _one(self, picture: Any) -> NDArray[np.float32]:
         if isinstance(picture, (str, PathLike)):
             array = self._fitted(_read(Path(picture)))
         else:
-            array = _colours(np.asarray(picture))
+            array = _colours(picture)
             if array.shape[:2] != self.size:
                 array = self._fitted(_as_image(array))
         scaled = _SCALE[self.mode](array.astype(np.float32))
@@ -102,6 +108,8 @@ class Preprocessing:
         wide, high = (
             max(round(n * share), m) for n, m in zip(image.size, self.size[::-1], strict=True)
         )
+        if wide * high > _MOST_PIXELS:
+            raise FormatError(f"a picture of {width} x {height} is too thin to be resized; cut it")
         method = getattr(Image.Resampling, self.interpolation.upper())
         image = image.convert("RGB").resize((wide, high), method)
         top, left = (high - self.size[0]) // 2, (wide - self.size[1]) // 2
@@ -134,13 +142,22 @@ _SCALE: dict[Mode, Callable[[NDArray[np.float32]], NDArray[Any]]] = {
 }
 
 
-def _colours(array: NDArray[Any]) -> NDArray[Any]:
+def _colours(picture: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(picture)
+    except ValueError:  # rows of several lengths
+        raise ShapeMismatch("a picture is numbers [height, width, 3], came uneven rows") from None
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=2)
-    if array.ndim != 3 or array.shape[2] != 3 or array.dtype.kind not in "uif":
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype.kind not in "uif" or not array.size:
         raise ShapeMismatch(
             f"a picture is numbers [height, width, 3], came {array.dtype}{list(array.shape)}"
         )
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise FormatError("a picture holds infinite numbers or NaN")
+        if 0 < array.max() <= 1:
+            warn("a picture has values within 0 to 1; they are taken as 0 to 255")
     return array
 
 
@@ -163,7 +180,7 @@ def _read(path: Path) -> Any:
     try:
         made = image.open(path)
         made.load()
-    except (OSError, SyntaxError, ValueError) as error:
+    except Exception as error:  # what Pillow's readers raise is not listed anywhere
         raise FormatError(f"{path} cannot be read as a picture: {error}") from None
     return made
 
@@ -174,7 +191,9 @@ def preprocess(name: str) -> Preprocessing:
 
     found = find(name).preprocessing
     if found is None:
-        raise BadAttribute(f"{name} takes no pictures, so there is no preprocessing of them")
+        raise BadAttribute(
+            f"{name} takes no pictures, so there is no preprocessing of them{at_line(user_line())}"
+        )
     return found
 
 
@@ -184,9 +203,15 @@ def preprocess_for(network: Network, pictures: Picture | Sequence[Picture]) -> N
     Raises ShapeMismatch where the input is no batch of pictures of three colours, or of one in
     mode "grey".
     """
-    shape = network.inputs[0].shape
+    if not isinstance(network, Network):
+        raise TypeError(
+            f"preprocess_for takes a Network, not {type(network).__name__}: preprocess(name) is "
+            f"for a name{at_line(user_line())}"
+        )
+    shape = network.inputs[0].shape if network.inputs else None
     if shape is None or len(shape) != 4 or shape[1] not in (1, 3):
-        raise ShapeMismatch(f"input {network.inputs[0]} takes no pictures [N, 3, H, W]")
+        said = ", ".join(map(str, network.inputs)) or "none"
+        raise ShapeMismatch(f"input {said} takes no pictures [N, 3, H, W]{at_line(user_line())}")
     text = network.metadata.get("preprocessing", "")
     height, width = shape[2:]
     if text:

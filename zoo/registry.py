@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from inspect import Parameter, Signature, cleandoc
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, get_type_hints
 
+import numpy as np
+
 import neuralsym.layers as nn
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
@@ -191,12 +193,16 @@ def _signature(entry: Entry) -> Signature:
 
 def models(pattern: str = "*") -> list[str]:
     """The names of the networks that match a pattern such as "resnet*", sorted; no aliases."""
+    said: object = pattern
+    if not isinstance(said, str):
+        raise TypeError(f"a pattern is text, not {pattern!r}{at_line(user_line())}")
     return sorted(e.name for k, e in ENTRIES.items() if k == e.name and fnmatchcase(k, pattern))
 
 
 def find(name: str) -> Entry:
     """The entry of a name or alias; BadAttribute with the nearest names if there is none."""
-    found = ENTRIES.get(name)
+    said: object = name
+    found = ENTRIES.get(said) if isinstance(said, str) else None
     if found is None:
         hint = did_you_mean(str(name), ENTRIES)
         raise BadAttribute(f"the zoo has no network {name!r}{hint}{at_line(user_line())}")
@@ -212,8 +218,8 @@ def assemble(
     name: str,
     features: Callable[[Symbol], Symbol],
     head: Callable[[Symbol, int], Symbol],
-    *,
     output: str = "logits",
+    /,
     **options: Unpack[Options],
 ) -> Network:
     """The network of an entry from its two parts: pictures to features, features to logits.
@@ -237,7 +243,7 @@ def assemble(
     try:
         x = nn.input(shape, entry.dtype, name=None if entry.input == "input" else entry.input)
         y = features(x)
-        y = head(y, count) if top else y
+        y = head(y, int(count)) if top else y
     except ShapeMismatch as error:
         raise ShapeMismatch(f"{name} at size {'x'.join(map(str, own))}: {error}") from None
     output = output if top else "features"
@@ -264,13 +270,15 @@ def _refused(name: str, reason: str) -> BadAttribute:
 
 
 def _own_size(name: str, size: int | Sequence[int], count: int) -> tuple[int, ...]:
-    given = (size,) * count if isinstance(size, int) else tuple(size)
+    said: Any = size
+    one = isinstance(said, str) or not np.iterable(said)
+    given: tuple[Any, ...] = (said,) * count if one else tuple(said)
     if len(given) != count or not all(map(is_positive, given)):
         forms = "neither a number nor (height, width)" if count == 2 else "no number over 0"
         raise _refused(name, f"size={size!r} is {forms}")
-    return given
+    return tuple(map(int, given))
 
 
 def is_positive(given: object) -> bool:
-    """Whether it is an integer over 0."""
-    return isinstance(given, int) and not isinstance(given, bool) and given > 0
+    """Whether it is an integer over 0, Python's or numpy's."""
+    return isinstance(given, (int, np.integer)) and not isinstance(given, bool) and bool(given > 0)

@@ -79,4 +79,4 @@ def style_transfer(**options: Unpack[Options]) -> Network:
         x = x | enlarge(64, name="enlarge1") | enlarge(32, name="enlarge2")
         return (x | conv(3, 9, activation=None, name="conv4") | tanh) * 150.0 + 127.5
 
-    return assemble("style_transfer", features, picture, output="picture", **options)
+    return assemble("style_transfer", features, picture, "picture", **options)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from neuralsym import FormatError, ShapeMismatch, load, zoo
+from neuralsym import BadAttribute, FormatError, ShapeMismatch, load, zoo
 from neuralsym.zoo import Preprocessing
 
 
@@ -93,3 +93,41 @@ def test_decode(tmp_path: Path) -> None:
         zoo.decode("mnist", [1.0, 2.0])
     with pytest.raises(ShapeMismatch, match="1 labels for 2"):
         zoo.decode("mnist", [[1.0, 2.0]], labels=["cat"])
+
+
+def test_pictures_that_would_be_taken_wrongly() -> None:
+    prepare = zoo.preprocess("resnet18")
+    with pytest.warns(UserWarning, match="values within 0 to 1"):
+        prepare(np.full((224, 224, 3), 0.5))
+    here = r"\n  at .*test_zoo_preprocess.py:"
+    with pytest.raises(FormatError, match="NaN" + here):
+        prepare(np.full((224, 224, 3), np.nan))
+    with pytest.raises(ShapeMismatch, match=r"uint8\[0, 5, 3\]" + here):
+        prepare(np.zeros((0, 5, 3), np.uint8))
+    with pytest.raises(FormatError, match="60000 x 1 is too thin.*" + here):
+        prepare(np.zeros((1, 60000, 3), np.uint8))
+    with pytest.raises(TypeError, match="takes a Network, not str: preprocess.name. is for" + here):
+        zoo.preprocess_for("resnet18", np.zeros((9, 9, 3), np.uint8))  # type: ignore[arg-type]
+
+
+def test_answers_that_are_none() -> None:
+    here = r"\n  at .*test_zoo_preprocess.py:"
+    with pytest.raises(BadAttribute, match="NaN is no score" + here):
+        zoo.decode("resnet18", np.full((1, 1000), np.nan))
+    with pytest.raises(BadAttribute, match=r"takes numbers \[N, classes\]" + here):
+        zoo.decode("resnet18", "wok")  # type: ignore[arg-type]
+    with pytest.raises(BadAttribute, match="top='a' is no positive number" + here):
+        zoo.decode("resnet18", np.ones((1, 1000)), top="a")  # type: ignore[arg-type]
+    assert zoo.class_names(zoo.resnet18(size=32, classes=5)) == ()
+    assert zoo.class_names(zoo.resnet18(size=32))[1] == "goldfish"
+
+
+def test_sizes_and_names_of_other_types() -> None:
+    made = zoo.resnet18(size=np.int64(32), classes=np.int64(5))  # type: ignore[arg-type]
+    assert made.inputs[0].shape[1:] == (3, 32, 32)  # type: ignore[index]
+    with pytest.raises(BadAttribute, match=r"size=1\.5 is neither"):
+        zoo.resnet18(size=1.5)  # type: ignore[arg-type]
+    with pytest.raises(BadAttribute, match="no option 'name'"):
+        zoo.resnet18(name="mine")  # type: ignore[call-arg]
+    with pytest.raises(BadAttribute, match="no network"):
+        zoo.create(["resnet18"])  # type: ignore[arg-type]
