@@ -176,9 +176,24 @@ class Variable(Attributes):
 
         Raises FormatError when its type is no number type or when it has too few bytes.
         """
-        from neuralsym.engines.flow.read import constant_of
-
-        return constant_of(self, batch_size)
+        if self.data is None:
+            return None
+        dtype = self.dtype
+        if dtype is None or dtype is NumberType.STRING:
+            raise FormatError(
+                f"variable {self.name!r} of type {self.type!r} has data that is no array"
+            )
+        raw, count = self.raw(), self.elements(batch_size)
+        if len(raw) < count * dtype.itemsize:
+            raise FormatError(
+                f"variable {self.name!r} has {len(raw)} bytes of data, {self.typestr()} takes "
+                f"{count * dtype.itemsize}"
+            )
+        stored = dtype.numpy.newbyteorder("<") if dtype.numpy.itemsize > 1 else dtype.numpy
+        shape = [batch_size if size == BATCH else size for size in self.shape]
+        array = np.frombuffer(raw, stored, count).reshape(shape)
+        array.flags.writeable = False
+        return array
 
     def __repr__(self) -> str:
         return f"<Variable {self.name!r}: {self.typestr()}>"

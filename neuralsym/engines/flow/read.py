@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from neuralsym.core.files import Bytes, read_file
 from neuralsym.dtypes import NumberType
@@ -251,23 +250,3 @@ class _Reader:
         blob.attrs = self.attributes(what)
         blob.data = self.data(f"the data of {what}") or b""
         return blob
-
-
-def constant_of(var: Variable, batch_size: int) -> NDArray[Any] | None:
-    """The data of a variable as an array of its type and shape, read-only."""
-    if var.data is None:
-        return None
-    dtype = var.dtype
-    if dtype is None or dtype is NumberType.STRING:
-        raise FormatError(f"variable {var.name!r} of type {var.type!r} has data that is no array")
-    shape = [batch_size if size == BATCH else size for size in var.shape]
-    raw, count = var.raw(), var.elements(batch_size)
-    if len(raw) < count * dtype.itemsize:
-        raise FormatError(
-            f"variable {var.name!r} has {len(raw)} bytes of data, {var.typestr()} takes "
-            f"{count * dtype.itemsize}"
-        )
-    stored = dtype.numpy.newbyteorder("<") if dtype.numpy.itemsize > 1 else dtype.numpy
-    array = np.frombuffer(raw, stored, count).reshape(shape)
-    array.flags.writeable = False
-    return array
