@@ -1,25 +1,13 @@
-"""Myelin's way to run a network: compile a flow, take its cells, compute in instances.
-
-    network = Network.compile("mnist.flow")
-    data = network.cell("classifier").instance()
-    data["x"] = picture
-    data.compute()
-    best = data["y"].argmax()
-
-These classes are a view of the one compiler and runtime (neuralsym.cpu). A network holds a cell for
-each function of its flow; an instance is the memory of one computation at a time, and any number of
-them compute at once, each in a thread of its own.
-"""
+"""Networks of cells, and the instances that compute them."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from neuralsym.cpu import library as kernels
 from neuralsym.cpu import runtime
@@ -27,56 +15,14 @@ from neuralsym.cpu.compiler import compile_graph
 from neuralsym.cpu.compiler import explain as explain_cell
 from neuralsym.cpu.dump import describe_program
 from neuralsym.cpu.options import Options
-from neuralsym.cpu.profile import operations_of
 from neuralsym.cpu.runtime import Parameter
-from neuralsym.engines.flow import Blob, Connector, Flow, Function, Operation, Variable, read_model
+from neuralsym.engines.flow import Flow, read_model
 from neuralsym.engines.tensorflow.operations import TENSORFLOW
-from neuralsym.errors import (
-    BadAttribute,
-    ExecutionError,
-    InputError,
-    NeuralsymError,
-    ShapeMismatch,
-    did_you_mean,
-)
-from neuralsym.summary import table
-
-if TYPE_CHECKING:
-    from neuralsym.engines.tensorflow import FlowBuilder
+from neuralsym.errors import BadAttribute, InputError, NeuralsymError, ShapeMismatch, did_you_mean
+from neuralsym.myelin.channel import Channel
+from neuralsym.myelin.report import report
 
 Array = NDArray[Any]
-
-__all__ = [
-    "Blob",
-    "Cell",
-    "Channel",
-    "Connector",
-    "Flow",
-    "FlowBuilder",
-    "Function",
-    "Instance",
-    "Library",
-    "Network",
-    "Operation",
-    "Parameter",
-    "Variable",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """FlowBuilder, which few need, is loaded when it is named."""
-    if name == "FlowBuilder":
-        from neuralsym.engines.tensorflow import FlowBuilder
-
-        return FlowBuilder
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-class Library(kernels.Library):
-    """Kernels, transformers and typers: what is registered here comes before neuralsym's own."""
-
-    def __init__(self) -> None:
-        super().__init__(kernels.installed_library())
 
 
 class Network:
@@ -249,7 +195,7 @@ class Cell:
 
     def profile(self) -> str:
         """Myelin's table: each step's share of the time, its time for one run and its kernel."""
-        return _report(self, list(self.instances))
+        return report(self, list(self.instances))
 
     def __str__(self) -> str:
         """The parameters and steps of the cell."""
@@ -324,130 +270,9 @@ class Instance(runtime.Instance):
         self._writes.clear()
 
 
-class Channel:
-    """A growing row of values in the format of a parameter, by which cells are chained.
-
-    `channel[i]` is a view of an element. Elements are zero when they are made.
-    """
-
-    def __init__(self, format: Parameter, size: int = 0) -> None:
-        shape, dtype = format.shape, format.dtype
-        if shape is None or dtype is None or not all(isinstance(d, int) for d in shape):
-            raise ShapeMismatch(
-                f"a channel needs values of one shape, {format.name!r} is {format.type}"
-            )
-        self.format = format
-        self._shape = tuple(d for d in shape if isinstance(d, int))
-        self._dtype = dtype.numpy
-        self._elements: list[Array] = []
-        self.resize(size)
-
-    def resize(self, size: int) -> None:
-        """Cut the channel off, or add elements of zeros."""
-        if size < 0:
-            raise BadAttribute(f"a channel has at least 0 elements, not {size}")
-        del self._elements[size:]
-        while len(self._elements) < size:
-            self._elements.append(np.zeros(self._shape, self._dtype))
-
-    def reset(self, size: int = 0) -> None:
-        """That many elements, all zero."""
-        self._elements.clear()
-        self.resize(size)
-
-    def push(self, value: ArrayLike | None = None) -> Array:
-        """Add an element at the end, and give it."""
-        self.resize(len(self) + 1)
-        if value is not None:
-            self[-1] = value
-        return self._elements[-1]
-
-    def pop(self) -> Array:
-        """Take the last element away, and give it."""
-        if not self._elements:
-            raise ExecutionError("the channel is empty")
-        return self._elements.pop()
-
-    def array(self) -> Array:
-        """All elements as one array, along a new first axis, or joined along a first axis of 1."""
-        if self._shape[:1] == (1,):
-            return np.concatenate(self._elements or [np.zeros((0, *self._shape[1:]), self._dtype)])
-        return np.array(self._elements, self._dtype).reshape(len(self), *self._shape)
-
-    def check(self, key: object) -> None:
-        """InputError for a key that is no element of the channel."""
-        if key is None:
-            return
-        if not isinstance(key, int) or not -len(self) <= key < len(self):
-            raise InputError(f"a channel of {len(self)} elements has no element {key!r}")
-
-    def __len__(self) -> int:
-        return len(self._elements)
-
-    def __getitem__(self, index: Any) -> Array:
-        self.check(index)
-        found: Array = self._elements[index]
-        return found
-
-    def __setitem__(self, index: Any, value: ArrayLike) -> None:
-        self.check(index)
-        array = np.asarray(value)
-        if array.shape != self._shape:
-            raise ShapeMismatch(
-                f"an element of the channel has shape {self._shape}, came {array.shape}"
-            )
-        self._elements[index][...] = array
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self._elements)
-
-    def __repr__(self) -> str:
-        return f"<Channel of {self.format.name!r}: {len(self)} elements>"
-
-
 def _names(flow: Flow, compiled: runtime.Cell) -> Mapping[str, str]:
     """For aliases, and names of operations, the parameters of a cell that they stand for."""
     own = {p.name for p in compiled.parameters}
     made = {op.name: op.outputs[0].name for op in flow.ops.values() if op.outputs}
     made |= {alias: v.name for v in flow.vars.values() for alias in v.aliases}
     return {word: name for word, name in made.items() if word not in own and name in own}
-
-
-def _report(cell: Cell, instances: Sequence[Instance]) -> str:
-    """The table of a cell's steps over all its instances."""
-    runs = sum(i.invocations for i in instances)
-    if not runs:
-        return f"Profile of {cell.name}: it has not computed"
-    spent: dict[str, tuple[int, str]] = {}
-    for instance in instances:
-        for row in instance.profile():
-            total = spent.get(row.step, (0, ""))[0] + row.nanoseconds
-            spent[row.step] = total, row.kernel or row.op
-    sizes = next(i for i in instances if i.invocations).sizes
-    work = {s.name: operations_of(s, sizes) for s in cell.compiled.program.steps}
-    total = sum(time for time, _ in spent.values()) or 1
-    rows, before = [], 0
-    for step, (time, kernel) in spent.items():
-        before += time
-        speed = work.get(step, 0) * runs / time if time else 0.0
-        rows.append(
-            (
-                f"{100 * time / total:.2f}%",
-                f"{100 * before / total:.2f}%",
-                f"{time / runs / 1e3:.3f} μs",
-                f"{speed:.3f}",
-                kernel,
-                step,
-            )
-        )
-    whole = sum(work.get(step, 0) for step in spent)
-    last = ("100.00%", "100.00%", f"{total / runs / 1e3:.3f} μs", f"{whole * runs / total:.3f}")
-    rows.append((*last, "TOTAL", ""))
-    target = cell.compiled.target
-    head = [
-        f"Profile for {runs} invocations of {cell.name} with {whole} operations",
-        f"CPU: {target.cpu}, vectors of {8 * target.vector_bytes} bits, "
-        f"{cell.compiled.workers} workers",
-    ]
-    names = ("percent", "accum%", "time", "gflops", "kernel", "step")
-    return "\n".join((*head, *table(names, rows, right=range(4))))
