@@ -569,6 +569,7 @@ def test_keras_models(build: Callable[[Any], Any], shape: tuple[int, ...], tmp_p
     graph = engine.to_symbolic(model)
     assert {graph.names[w.node] for w in graph.weights} >= {v.path for v in model.trainable_weights}
     network = neuralsym.Network(graph)
+    assert network.name == model.name
     close(network(x), wanted, 2e-6)
     close(network(other), model(other), 2e-6)
     model.export(str(tmp_path / "exported"), verbose=False)

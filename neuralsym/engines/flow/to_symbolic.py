@@ -289,10 +289,10 @@ class _GraphReader:
         shape = symbol.shape
         if shape is None or not var.shape or 0 in var.shape:
             return
-        wanted = [self.reader.batch if d == BATCH else d for d in var.shape]
-        pairs = list(zip(shape, wanted, strict=False))
-        differ = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
-        if len(shape) != len(wanted) or differ:
+        pairs = zip(shape, var.shape, strict=False)
+        # TensorFlow has -1 for any size that it does not know, so this contradicts nothing.
+        differ = any(isinstance(a, int) and b != BATCH and a != b for a, b in pairs)
+        if len(shape) != len(var.shape) or differ:
             warn(
                 f"variable {var.name!r} is declared as {var.typestr()} and computed as "
                 f"{symbol.type}, which is used"

@@ -8,7 +8,6 @@ that only the file knows in custom.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import (
@@ -25,6 +24,7 @@ from neuralsym.core.body import standing_for
 from neuralsym.core.files import Bytes
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Constant, Variable, Weight
+from neuralsym.core.locks import cached_property
 from neuralsym.core.naming import Kept
 from neuralsym.core.op import KNOWN_LIMIT, find_op
 from neuralsym.core.registry import apply

@@ -55,7 +55,7 @@ def to_symbolic(
     flow = Flow()
     builder = FlowBuilder(source, flow)
     builder.batch = str(batch)
-    func = flow.func(name or "tensorflow")
+    func = flow.func(name or source.name)
     begins, ends = builder.write(func, None if specs else inputs, outputs)
     names = list(source.outputs) if outputs is None else [v.name.removesuffix(":0") for v in ends]
     given = list(source.inputs) if specs or inputs is None else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Source:
 
     inputs, outputs: tensors by the names that the model gives them; names: for tensors that are
     variables, the names of these; trainable: which of them training changes; session: what has
-    the values of variables that the graph lacks.
+    the values of variables that the graph lacks; name: what a network of it is called.
     """
 
     graph: Any
@@ -35,6 +35,7 @@ class Source:
     names: Mapping[str, str] = field(default_factory=dict)
     trainable: Mapping[str, bool] = field(default_factory=dict)
     session: Any = None
+    name: str = "tensorflow"
 
 
 def is_session(given: Any) -> bool:
@@ -89,7 +90,8 @@ def open_source(
 def _of_path(path: Path, signature: str | None) -> Source:
     tf = tensorflow()
     if is_folder(path):
-        return _of_saved(tf.saved_model.load(os.fspath(path)), signature)
+        made = _of_saved(tf.saved_model.load(os.fspath(path)), signature)
+        return replace(made, name=path.resolve().name)
     if path.is_dir():
         raise FormatError(f"{path} holds no {SAVED_MODEL}, so it is no SavedModel")
     definition = tf.compat.v1.GraphDef()
@@ -99,7 +101,7 @@ def _of_path(path: Path, signature: str | None) -> Source:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
     except load("google.protobuf.message").DecodeError as error:
         raise FormatError(f"{path} is no GraphDef: {error}") from None
-    return open_source(definition)
+    return replace(open_source(definition), name=path.stem)
 
 
 def _of_graph(graph: Any) -> Source:
@@ -147,7 +149,8 @@ def _of_keras(model: Any, inputs: Sequence[Any] | None) -> Source:
     if inputs is None:
         given = tf.nest.map_structure(spec, given)
     traced = tf.function(lambda x: model(x, training=False)).get_concrete_function(given)
-    return _frozen(traced, _own_names(model), list(getattr(model, "output_names", ())))
+    made = _frozen(traced, _own_names(model), list(getattr(model, "output_names", ())))
+    return replace(made, name=str(model.name))
 
 
 def _taken(model: Any) -> Any:
