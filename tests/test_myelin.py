@@ -184,12 +184,15 @@ def test_channels_grow_and_shrink() -> None:
     channel.pop()
     channel.resize(3)
     assert len(channel) == 3
+    assert channel[np.int64(2)].shape == (1, 4)
     channel.reset(2)
     assert channel.array().tolist() == [[0] * 4] * 2
     with pytest.raises(ShapeMismatch, match=r"\(1, 4\), came \(4,\)"):
         channel[0] = np.zeros(4, F)
     with pytest.raises(InputError, match="no element 5"):
         channel[5]
+    with pytest.raises(InputError, match="no element True"):
+        channel[True]
     with pytest.raises(NeuralsymError, match="empty"):
         Channel(channel.format).pop()
 

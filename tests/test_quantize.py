@@ -161,6 +161,15 @@ def test_what_has_no_float16_stays(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["n"], expected["n"])
 
 
+def test_scales_of_integers_stay() -> None:
+    x = ops.variable("x", ("N", 4), "uint8")
+    scales, zero, weights = (F(0.1), F(0.0123), F(0.7)), np.uint8(3), np.eye(4, 3, dtype=np.int8)
+    y = ops.qlinear_matmul(x, scales[0], zero, weights, scales[1], np.int8(0), scales[2], zero)
+    half = Network(Graph({"y": y})).to_float16()
+    node = next(n for n in half.graph.nodes if n.op_type == "QLinearMatMul")
+    assert "float16" not in {str(s.dtype) for s in node.inputs if s is not None}
+
+
 def test_weights_beyond_float16_are_told() -> None:
     net = small().replace_head(nn.dense(2, name="head"))
     net.set_weight("head/bias", np.array([1e6, 0], F))

@@ -152,7 +152,9 @@ def _is_full(symbol: Symbol) -> bool:
 def _can_be_half(node: Node) -> bool:
     """Whether a node is of ONNX's own, without bodies, and means the same in float16."""
     op = node.op
-    if op.domain or op.body_attributes or "Quantize" in op.__name__ or op.__name__ == "QLinear":
+    if op.domain or op.body_attributes:
+        return False
+    if "Quantize" in op.__name__ or op.__name__.startswith("QLinear"):
         return False
     if not all(isinstance(s.type, TensorType) for s in (*node.operands, *node.outputs)):
         return False
