@@ -261,6 +261,9 @@ class _GraphReader:
             raise
         except NeuralsymError as error:
             raise FormatError(str(error)) from None
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # A damaged file may say what no program says: axes of a number, parts of no size.
+            step.wrong(f"does not fit its inputs and attributes ({error})")
         finally:
             ORIGIN.reset(before)
         if len(made) < len(op.outputs):
