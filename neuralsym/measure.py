@@ -168,8 +168,8 @@ def measure(
     """Time a network, and the same model in other runtimes (`against`, names of PEERS).
 
     threads: for each side, all pinned to the same processors. batch: as for `batch_feed`. feed:
-    random values from `seed` if None. model: the file that the peers open; what `Network.save`
-    would write otherwise. clock: "cpu" (of the process; the default for one thread) or "wall" (for
+    random values from `seed` if None. model: the .onnx file that the peers open; what
+    `Network.save` would write otherwise. clock: "cpu" (of the process; the default for one thread) or "wall" (for
     several). rounds: how many, or as many as fit into `seconds` of all sides together. spinning:
     let the workers of onnxruntime spin when they have nothing to do, which is its default, but
     takes the cores from the side that is being timed.

@@ -59,8 +59,10 @@ def open_peer(
             for dim, size in zip(port.shape, np.shape(feed[port.name]), strict=True):
                 if isinstance(dim, Dim) and dim.is_name:
                     sizes[str(dim)] = size
+    # Files of other formats are ours alone to read.
+    given = model is not None and model.suffix == ".onnx"
     job = _Job(
-        str(model) if model else onnx.of_symbolic(network.model).SerializeToString(),
+        str(model) if given else onnx.of_symbolic(network.model).SerializeToString(),
         {n: np.shape(v) for n, v in feed.items()},
         sizes,
         threads,

@@ -358,6 +358,15 @@ def test_bench_prints_and_writes(file: Path, capsys: pytest.CaptureFixture[str])
     assert made["sides"][1]["difference"] < 1e-5
 
 
+@pytest.mark.parametrize("peer", ["onnxruntime", "openvino"])
+def test_bench_takes_a_flow(peer: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(peer)
+    flow = file.with_suffix(".flow")
+    assert main(["convert", str(file), "-o", str(flow)]) == 0
+    assert main(["bench", str(flow), "--against", peer, "--rounds", "1"]) == 0
+    assert f"{peer} " in capsys.readouterr().out
+
+
 def test_bench_says_which_runtimes_there_are(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
