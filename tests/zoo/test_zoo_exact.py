@@ -57,7 +57,7 @@ def evaluated(graph: Graph, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def check(name: str) -> None:
-    network = draw_statistics(small(name, classes=10))
+    network = draw_statistics(small(name))
     x = entries(network, 2)
     real = x.dtype == np.float32
     exact = evaluated(widened(network.graph), x.astype(np.float64) if real else x)
