@@ -155,6 +155,7 @@ def test_doctor_and_cache(capsys: pytest.CaptureFixture[str]) -> None:
         (["profile", "mnist", "--json", "absent/x.json"], "there is no folder"),
         (["doctor", "--ops", "--write", "absent/x.md"], "there is no folder"),
         (["demo", "-o", "absent/x.onnx"], "there is no folder"),
+        (["run", "mnist", "--input", "imput=x.npy"], "the model has no input 'imput'"),
     ],
 )
 def test_mistakes_are_said_in_a_line_and_exit_with_one(

@@ -226,12 +226,15 @@ def test_the_command_says_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small().save(tmp_path / "small.onnx")
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"PK\x03\x04 and nothing more")
     base = ["convert", str(tmp_path / "small.onnx"), "-o", str(tmp_path / "q.onnx")]
     for more, said in (
         (["--dtype", "int8"], "needs --calibrate"),
         (["--calibrate", "x.npy"], "belongs to --dtype int8"),
         (["--dtype", "int8", "--calibrate", str(tmp_path / "x.npy")], "no file or folder"),
         (["--dtype", "int8", "--calibrate", str(tmp_path)], "no images"),
+        (["--dtype", "int8", "--calibrate", str(broken)], "is no .npy or .npz file of numbers"),
     ):
         assert main([*base, *more]) != 0
         assert said in capsys.readouterr().err

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -62,12 +64,15 @@ def _samples(path: Path, network: Network) -> tuple[Any, Any]:
         return zoo.preprocess_for(network, images), None
     try:
         loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded, None
+        arrays = {name: loaded[name] for name in loaded.files}
     except FileNotFoundError:
         raise FormatError(f"there is no file or folder {path}") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise FormatError(f"{path} holds no arrays of numbers: {error}") from None
-    if isinstance(loaded, np.ndarray):
-        return loaded, None
-    arrays = {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+        reason = "" if "pickle" in str(error) else f": {error}"  # numpy says how to load one
+        raise FormatError(
+            f"{path} is no .npy or .npz file of numbers, and no folder of images{reason}"
+        ) from None
     labels = arrays.pop(LABELS, None)
     return arrays, labels

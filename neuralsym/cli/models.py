@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.cli.output import Progress, check_place
 from neuralsym.core.types import TensorType
-from neuralsym.errors import BadAttribute, FormatError, InputError, did_you_mean
+from neuralsym.errors import BadAttribute, FormatError, InputError, did_you_mean, which
 from neuralsym.network import Network, load
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -131,7 +132,11 @@ def read_inputs(network: Network, given: argparse.Namespace) -> dict[str, Any]:
                     f"{text}: the model has {len(needed)} inputs ({', '.join(needed)}); "
                     "say which: --input NAME=FILE"
                 )
+            if equals and not Path(text).exists():
+                raise InputError(f"{text}: the model has no input {name!r}{which(name, ports)}")
             name, file = needed[0], text
+        if name in feed:
+            raise InputError(f"{text}: input {name!r} is given twice")
         feed[name] = _read(Path(file), network, name)
     return feed
 
@@ -145,7 +150,7 @@ def _read(path: Path, network: Network, name: str) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, allow_pickle=False)
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError):
+    except (ValueError, EOFError, BadZipFile):
         raise FormatError(
             f"{path} is neither a .npy file of numbers (numpy.save writes one) nor an image: "
             f"{', '.join(IMAGES)}"

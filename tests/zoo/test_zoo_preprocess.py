@@ -106,7 +106,7 @@ def test_pictures_that_would_be_taken_wrongly() -> None:
         prepare(np.zeros((0, 5, 3), np.uint8))
     with pytest.raises(FormatError, match="60000 x 1 is too thin.*" + here):
         prepare(np.zeros((1, 60000, 3), np.uint8))
-    with pytest.raises(TypeError, match="takes a Network, not str: preprocess.name. is for" + here):
+    with pytest.raises(TypeError, match="takes a Network, not str: preprocess.*" + here):
         zoo.preprocess_for("resnet18", np.zeros((9, 9, 3), np.uint8))  # type: ignore[arg-type]
 
 
@@ -116,7 +116,7 @@ def test_answers_that_are_none() -> None:
         zoo.decode("resnet18", np.full((1, 1000), np.nan))
     with pytest.raises(BadAttribute, match=r"takes numbers \[N, classes\]" + here):
         zoo.decode("resnet18", "wok")  # type: ignore[arg-type]
-    with pytest.raises(BadAttribute, match="top='a' is no positive number" + here):
+    with pytest.raises(BadAttribute, match="top='a' is no positive number.*" + here):
         zoo.decode("resnet18", np.ones((1, 1000)), top="a")  # type: ignore[arg-type]
     assert zoo.class_names(zoo.resnet18(size=32, classes=5)) == ()
     assert zoo.class_names(zoo.resnet18(size=32))[1] == "goldfish"
