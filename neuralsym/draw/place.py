@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from neuralsym.draw.columns import Turn, fold
 from neuralsym.draw.grid import Pull, spread
+from neuralsym.draw.layers import Rows
 from neuralsym.draw.route import Inside, Key, route
 from neuralsym.draw.text import SIZE, SMALL, width
 from neuralsym.engines.dot.caption import INPUT, OUTPUT, short, type_text
@@ -30,7 +31,7 @@ ROW_GAP, ROW_GAP_MOST, APART = 27.0, 110.0, 20.0
 SIDE, HEAD, FOOT = 14.0, 24.0, 14.0
 """Pixels around what is in an open group; its name stands in the head."""
 
-STRENGTH = (4.0, 1.0, 8.0)
+STRENGTH = (4.0, 0.3, 8.0)
 """How strongly a line is pulled straight, by its ends that are bends: the way of the data, box by
 box, makes a column, and a line that passes rows runs straight beside it. A box that nothing leads
 to moves, not what it joins."""
@@ -183,7 +184,8 @@ class _Placer:
         if through:  # one line in, one line out: above each other, so that groups make a column
             above[ends[1]].append((ends[0], 0.0, 1.0))
             below[ends[0]].append((ends[1], 0.0, 1.0))
-        x = spread(rows.rows, widths, gaps, above, below)
+        heavy = [60.0] * rows.items + [1.0] * (cells - rows.items)
+        x = spread(rows.rows, widths, gaps, above, below, heavy)
         if through:
             x[ends[0]] = x[ends[1]] = (x[ends[0]] + x[ends[1]]) / 2
         left = min((at - w / 2 for at, w in zip(x, widths, strict=True)), default=0.0)
@@ -205,7 +207,17 @@ class _Placer:
             sized.turns = columns.turns
             sized.width += columns.wider
             sized.height -= columns.lower
+            if through:
+                self.lead_back(sized, rows, *ends)
         self.frames[inside.group] = Frame(0, 0, sized.width, sized.height)
+
+    def lead_back(self, sized: _Sized, rows: Rows, entry: int, exit: int) -> None:
+        """The one line out of folded columns goes back below them, to under the one line in."""
+        deepest = max(low for cell, low in enumerate(sized.bottom) if cell != exit)
+        foot = max([deepest, *(turn.below for turn in sized.turns.values())]) + 8
+        sized.x[exit] = sized.x[entry]
+        sized.top[exit] = sized.bottom[exit] = sized.height = foot + 10
+        sized.turns[len(rows.rows) - 2] = Turn(foot, sized.x[entry], foot)
 
     def rows_of(self, inside: Inside, sized: _Sized, heights: list[float]) -> None:
         """The top and bottom of each cell; lines bend only in the gaps between rows."""
