@@ -342,16 +342,6 @@ def _types(links: Iterable[tuple[Part, Part, Wire]]) -> dict[Part, str]:
     return {part: short(", ".join(types), LABEL_LENGTH) for part, types in found.items()}
 
 
-def _above(part: Part) -> list[Group]:
-    """The groups that a part lies in, from the innermost."""
-    made: list[Group] = []
-    group = part.parent
-    while group is not None:
-        made.append(group)
-        group = group.parent
-    return made
-
-
 def _unshared(drawn: Iterable[tuple[Part, Part, Wire, list[Point]]]) -> Iterable[Line]:
     """The lines without the pieces that an earlier line of the same value has drawn."""
     seen: dict[tuple[Part, str], set[tuple[Point, Point]]] = {}
