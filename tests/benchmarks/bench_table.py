@@ -307,8 +307,9 @@ def head(runs: int, seconds: float) -> list[str]:
         f"{_processor()} ({os.cpu_count()} processors, LLVM's {target.cpu}, vectors of "
         f"{8 * target.vector_bytes} bits; {peak:.0f} GFLOP/s a core at best), "
         f"Python {platform.python_version()}, neuralsym {neuralsym.__version__}, {versions}.",
-        f"One thread and batch 1 where nothing else is said; {runs} interleaved runs of "
-        f"{seconds:g} s a line, medians of each; a ratio over 1 says that neuralsym is better.",
+        f"One thread and batch 1 where nothing else is said; {runs} interleaved "
+        f"run{'' if runs == 1 else 's'} of {seconds:g} s a line, medians of each; a ratio over 1 "
+        "says that neuralsym is better.",
         "",
         "| | neuralsym | beside it | ratio | wanted first | |",
         "|---|---|---|---|---|---|",
