@@ -205,6 +205,18 @@ def test_notebooks_show_a_drawing() -> None:
     assert "--&gt;" not in nasty()._repr_html_().partition("-->")[0]
 
 
+def test_the_page_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(
+        r"```python\n(.*?)```", (docs / "pictures.md").read_text("utf-8"), re.S
+    ):
+        exec(block, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lstm_text.html", "lstm_text.svg"]
+    shown = (docs / "lstm_text.svg").read_text("utf-8")
+    assert shown == (tmp_path / "lstm_text.svg").read_text("utf-8"), "plot it anew: it has changed"
+
+
 def test_what_needs_no_picture_loads_no_drawing() -> None:
     program = "import neuralsym, neuralsym.network, sys; print('neuralsym.draw' in sys.modules)"
     run = subprocess.run(
