@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.core.files import path_of
 from neuralsym.core.graph import Graph
+from neuralsym.core.locks import Lock
 from neuralsym.core.model import Model
 from neuralsym.core.tensor import Tensor
 from neuralsym.cpu.options import Options
@@ -55,7 +56,7 @@ class Network(WeightsHolder, Editable):
         self._image: Image | None = None
         self._options = options or Options()
         self._library = library
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
         self._quick: Callable[[Any], dict[str, Any] | None] | None = None
         """The way of runs like the one before: `Pool.run` of the image or of what is compiled."""
@@ -186,7 +187,7 @@ class Network(WeightsHolder, Editable):
         otherwise. The file appears under its name when it is complete. Raises FormatError for
         another suffix, a folder that is not there, or what the format or opset cannot express.
         """
-        path = Path(path)
+        path = path_of(path, "save takes the path of a file")
         if path.suffix == ".flow" and opset is None:
             from neuralsym.engines import flow
 

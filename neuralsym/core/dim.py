@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from math import gcd
 from typing import Any, Union
 
+from neuralsym.core.locks import cached_property
 from neuralsym.errors import BadAttribute, ShapeMismatch
 
 DimLike = Union[int, "Dim"]

@@ -7,10 +7,10 @@ of what they keep. Everything is iterative: depth is no limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from neuralsym.core.leaves import Variable, Weight, make_variable
+from neuralsym.core.locks import cached_property
 from neuralsym.core.naming import Kept, assign_names
 from neuralsym.core.op import Op
 from neuralsym.core.scope import check_name

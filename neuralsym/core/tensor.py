@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from neuralsym.core.locks import Lock
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import ShapeMismatch, TypeMismatch
 
-_LOCK = threading.RLock()
+_LOCK = Lock()
 
 
 class Tensor:

@@ -15,7 +15,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,8 @@ from neuralsym.cpu.loader import loaded
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.quota import default_threads
 from neuralsym.cpu.store import Store
+from neuralsym.cpu.workshop import Workshop
 from neuralsym.errors import NeuralsymError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 log = logging.getLogger("neuralsym")
 
@@ -49,13 +47,13 @@ LEAST_TEXT = 1_000_000
 class _Ahead:
     """The text that a plan needs, drafted by other threads from where there is enough of it."""
 
-    def __init__(self, target: Target, store: Store) -> None:
-        self.target, self.store = target, store
+    def __init__(self, target: Target, store: Store, held: contextlib.ExitStack) -> None:
+        self.target, self.store, self._held = target, store, held
         self._keys: dict[Code, str] = {}
         self._missing: dict[str, Code] = {}
         self._length = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._making: dict[str, Future[bytes]] = {}
+        self._shop: Workshop[str, bytes] | None = None
+        self._asked: set[str] = set()
 
     def add(self, code: Code) -> None:
         """Have a draft made of what is neither in memory nor in the store."""
@@ -69,13 +67,11 @@ class _Ahead:
             self._length += len(code.text)
         if self._length < LEAST_TEXT:
             return
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(default_threads(), "neuralsym compiler")
-        for wanted, missing in self._missing.items():
-            if wanted not in self._making:
-                self._making[wanted] = self._pool.submit(compile_object, missing, self.target, 0)
+        if self._shop is None:
+            self._shop = self._held.enter_context(Workshop(default_threads()))
+        for wanted in self._missing.keys() - self._asked:
+            self._asked.add(wanted)
+            self._shop.ask(wanted, partial(compile_object, self._missing[wanted], self.target, 0))
 
     def addresses(self, codes: Sequence[Code]) -> tuple[dict[Code, int], list[Code]]:
         """The address of each kernel that was added, and which are drafts.
@@ -84,10 +80,9 @@ class _Ahead:
         fails.
         """
         drafts: dict[str, int] = {}
-        for key, made in self._making.items():
+        for key, made in self._shop.ready() if self._shop is not None else ():
             with contextlib.suppress(RuntimeError):  # it calls what only optimising removes
-                symbol = self._missing[key].symbol
-                drafts[key] = loaded(f"{key}{DRAFT}", symbol, made.result())
+                drafts[key] = loaded(f"{key}{DRAFT}", self._missing[key].symbol, made)
         keys = {code: self._keys[code] for code in codes}
         rest = [code for code, key in keys.items() if key not in drafts]
         found = compile_all(rest, self.target, self.store) | drafts
@@ -95,11 +90,6 @@ class _Ahead:
             {code: found[key] for code, key in keys.items()},
             [code for code, key in keys.items() if key in drafts],
         )
-
-    def close(self) -> None:
-        """Wait for what is being made, and begin nothing more."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
 
 
 class Drafts:
@@ -131,8 +121,7 @@ class Drafts:
         """The plan will ask for the address of this kernel: it may be made meanwhile."""
         if self._ahead is None:
             self._held.enter_context(compiling)
-            self._ahead = _Ahead(self.target, self.store)
-            self._held.callback(self._ahead.close)
+            self._ahead = _Ahead(self.target, self.store, self._held)
         self._ahead.add(code)
 
     def addresses(self, codes: Sequence[Code]) -> dict[Code, int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from neuralsym.core.locks import cached_property
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.rows import aligned_words
 from neuralsym.cpu.store import Store

@@ -17,15 +17,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from neuralsym.core.locks import cached_property
 from neuralsym.cpu.arrays import Operand, Scalar, array_ir, check_operand, fingerprint
 from neuralsym.cpu.loader import loaded, resolvable
 from neuralsym.cpu.machine import Target, binding
 from neuralsym.cpu.quota import default_threads
 from neuralsym.cpu.store import Store
+from neuralsym.cpu.workshop import Workshop
 from neuralsym.errors import NoKernel
 
 ABI_VERSION = 1
@@ -340,26 +342,16 @@ def _made(
     lets only one in.
     """
     texts = {key: code for key, code in codes.items() if code.function is None}
-    if not texts:
-        threads = 1  # what the process may use is slow to ask
-    count = min(len(texts), default_threads() if threads is None else threads)
-    if count > 1:
-        from concurrent.futures import ThreadPoolExecutor, as_completed
-
-        with ThreadPoolExecutor(count, "neuralsym compiler") as pool:
-            making = {pool.submit(compile_object, code, target): key for key, code in texts.items()}
-            try:
-                for key, code in codes.items():
-                    if key not in texts:
-                        yield key, compile_object(code, target)
-                for done in as_completed(making):
-                    yield making[done], done.result()
-            finally:
-                for future in making:
-                    future.cancel()
-    else:
+    # What the process may use is slow to ask.
+    count = 1 if len(texts) < 2 else default_threads() if threads is None else threads
+    shop = Workshop[str, bytes](min(len(texts), count))
+    with shop:
+        for key, code in texts.items():
+            shop.ask(key, partial(compile_object, code, target))
         for key, code in codes.items():
-            yield key, compile_object(code, target)
+            if key not in texts:
+                yield key, compile_object(code, target)
+        yield from shop.ready()
 
 
 def _load_new(key: str, code: Code, target: Target, made: bytes, store: Store) -> int:

@@ -30,6 +30,32 @@ _pages: dict[str, Any] = {}
 _numbers = itertools.count()
 
 
+def _before_fork() -> None:
+    """Wait for those who load, and for other users of LLVM."""
+    _lock.acquire()
+    _held.enter_context(_llvm_lock())
+
+
+def _after_fork() -> None:
+    _held.close()
+    _lock.release()
+
+
+def _llvm_lock() -> Any:
+    """llvmlite's own lock, once it has been imported."""
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    return getattr(library, "_lock", None) or contextlib.nullcontext()
+
+
+_held = contextlib.ExitStack()
+
+if hasattr(os, "register_at_fork"):
+    # What another thread is doing in LLVM, a child could neither end nor begin again.
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
+
+
 @lru_cache(maxsize=1)
 def _linker() -> Any:
     llvm = binding()

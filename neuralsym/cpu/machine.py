@@ -11,11 +11,12 @@ import importlib.util
 import os
 import threading
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from neuralsym.core.locks import cached_property
 from neuralsym.cpu.options import ISAS, Isa
 from neuralsym.errors import BadAttribute
 

@@ -16,13 +16,13 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.dim import Dim, evaluate
+from neuralsym.core.locks import cached_property
 from neuralsym.core.op import Op
 from neuralsym.core.symbol import Node
 from neuralsym.core.tensor import Tensor

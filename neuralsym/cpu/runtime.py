@@ -10,16 +10,15 @@ Several instances of one cell may run in different threads at once.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neuralsym.core.locks import Lock, cached_property
 from neuralsym.core.types import Shape, TensorType, Type
 from neuralsym.cpu.constants import Constants
 from neuralsym.cpu.draft import Drafts
@@ -92,7 +91,7 @@ class Cell:
         """The inputs that begin with a value of `state`."""
         self.rewrites: dict[str, str] = {}
         """What each rule and pass did to the graph, for `explain`."""
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._plans: list[OrderedDict[Any, Plan]] = [OrderedDict() for _ in program.segments]
         self._codes: dict[Code, int] = {}
         self._drafts = Drafts(target, store) if draft else None

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from neuralsym.core.locks import Lock
+
 log = logging.getLogger("neuralsym")
 
 MAGIC = b"nsym\x00\x00\x01\n"
@@ -181,7 +183,7 @@ class Store:
         yield from (self.path / name for name in names if name.endswith(endings))
 
 
-_lock = threading.RLock()
+_lock = Lock()
 _chosen: dict[tuple[str | None, ...], Store] = {}
 _complained: set[Path] = set()
 

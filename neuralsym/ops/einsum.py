@@ -10,10 +10,10 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from neuralsym.core import registry
 from neuralsym.core.broadcast import broadcast_shapes, broadcast_sizes
+from neuralsym.core.locks import cached_property
 from neuralsym.core.op import Call
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Shape, Size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from neuralsym.core.body import refitted
 from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import OWN
+from neuralsym.core.locks import Lock
 from neuralsym.core.types import TensorType, Type
 from neuralsym.cpu.defer import Deferred, ranked
 from neuralsym.cpu.kernels.control import Pool
@@ -47,7 +47,7 @@ class Parts:
         self.body = body
         self._compile = compile_body
         self._pools: dict[tuple[Type, ...], Pool] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def pool(self, types: tuple[Type, ...]) -> Pool:
         """The pool of instances for inputs of these types."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
+
+from neuralsym.core.locks import cached_property
 
 Array = npt.NDArray[Any]
 Words = npt.NDArray[np.int64]

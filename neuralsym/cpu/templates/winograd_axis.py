@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
+from neuralsym.core.locks import cached_property
 from neuralsym.cpu.ir import Function
 from neuralsym.cpu.templates.epilogue import constant
 from neuralsym.cpu.templates.layout import Array

@@ -11,13 +11,14 @@ import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neuralsym.core.files import Bytes
+from neuralsym.core.locks import cached_property
 from neuralsym.core.tensor import Tensor
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import FormatError
