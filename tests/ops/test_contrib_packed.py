@@ -11,6 +11,9 @@ from contrib_oracle import Array, Drawn, agree, applied, close, computed, fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neuralsym.core.graph import Graph
+from neuralsym.cpu.compiler import compile_graph
+from neuralsym.cpu.options import Options
 from neuralsym.errors import BadAttribute, OpError, ShapeMismatch
 
 pytestmark = pytest.mark.oracle
@@ -131,9 +134,10 @@ def lstm(
     by_column: bool = False,
     given: str = "",
     batch: int = 2,
+    hidden: int = 3,
 ) -> list[Array | None]:
     """Inputs of DynamicQuantizeLSTM; `given` has a letter for each of the optional ones."""
-    draw, length, size, hidden = Drawn(7), 5, 4, 3
+    draw, length, size = Drawn(7), 5, 4
     count = 2 if direction == "bidirectional" else 1
     shape = (count, 4 * hidden) if by_column else (count,)
 
@@ -168,6 +172,26 @@ def test_quantised_lstm(direction: str, given: str, signed: bool, by_column: boo
     attrs = {"direction": direction, "hidden_size": 3}
     how: dict[str, Any] = {"constants": WEIGHTS, "outputs": 3}
     agree("DynamicQuantizeLSTM", inputs, attrs, **how)
+
+
+@DIRECTIONS
+@pytest.mark.parametrize("hidden", [3, 40])
+@pytest.mark.parametrize(("given", "signed"), [("", True), ("bhc", False), ("bhcp", True)])
+def test_quantised_lstm_of_constants(direction: str, given: str, signed: bool, hidden: int) -> None:
+    inputs = lstm(direction, signed=signed, by_column=signed, given=given, hidden=hidden)
+    attrs = {"direction": direction, "hidden_size": hidden}
+    constants = (*WEIGHTS, 3, 7)
+    how: dict[str, Any] = {"constants": constants, "outputs": 3}
+    found = agree("DynamicQuantizeLSTM", inputs, attrs, **how)
+    symbols = applied("DynamicQuantizeLSTM", inputs, attrs, **how)
+    cell = compile_graph(Graph({f"y{i}": y for i, y in enumerate(symbols)}), Options(threads=2))
+    assert [s.kernel.name for s in cell.program.steps if s.kernel] == ["quantised recurrent"]
+    instance = cell.instance()
+    for name, value in fed(inputs, constants).items():
+        instance[name] = value
+    instance.compute()
+    for i, one in enumerate(found):
+        np.testing.assert_array_equal(np.array(instance[f"y{i}"]), one)
 
 
 @pytest.mark.parametrize(

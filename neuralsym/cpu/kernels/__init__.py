@@ -53,6 +53,7 @@ OPERATORS: Mapping[str, str] = {
     ),
     "control": "If Loop Scan SequenceMap",
     "recurrent": "RNN GRU LSTM",
+    "recurrent_quantised": "DynamicQuantizeLSTM",
     "ml": "FindKey TreeScores GramScores PairProbabilities",
     "quantize": "QuantizeLinear DequantizeLinear",
     "int8_conv": "IntegerConv QLinearConv ConvInteger",

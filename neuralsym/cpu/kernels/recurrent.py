@@ -126,7 +126,7 @@ class Recurrent(Kernel):
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         text = self._text(step)
         steps, batch, directions, features, units = _layer(step, sizes)
-        _check_shapes(step, sizes)
+        _check_shapes(step, sizes, text.gates)
         if 0 in (batch, directions):
             return []
         rows: list[Row] = []
@@ -157,6 +157,7 @@ class Recurrent(Kernel):
             RecurrentWord.Y: outs[0],
             RecurrentWord.LAST_H: last_h or anything,
             RecurrentWord.LAST_C: last_c or anything,
+            RecurrentWord.SCALES: self._array(step, sizes, text, "scales", rows) or anything,
             RecurrentWord.STATE: Operand(step.scratch["states"].buffer),
             RecurrentWord.HAS: sum(f for f, g in zip(flags, given, strict=True) if g is not None),
             RecurrentWord.REVERSE: int(step.attr("direction") == "reverse"),
@@ -194,28 +195,30 @@ class Recurrent(Kernel):
         m, n, k = shape
         packed = _is_constant(w)
         fixed = x.tensor.shape is not None and all(isinstance(d, int) for d in x.tensor.shape)
-        product = self._product(text, step.outputs[0], packed, m if fixed else None, step.input(3))
-        a = widened(self.target, step, 0, x, sizes, rows)
+        given = self._added(step)
+        product = self._product(text, step.outputs[0], packed, m if fixed else None, given)
+        a = self._entries(step, sizes, rows)
         item = text.bytes
         bias: Word | None = None
         if packed:
             made = self._arrays(step, text)["w"][0]
             buffer = step.pack(
                 f"w{product.panel}",
-                lambda: pack_b(made.packed(_wide(w), text.width).reshape(k, n), product),
+                lambda: pack_b(
+                    made.packed(self._stored(step, 1), text.width).reshape(k, n), product
+                ),
             )
             b = Matrix(Operand(buffer), panel_bytes(k, product))
         else:
             place = self._array(step, sizes, text, "w", rows)
             assert place is not None
             b = Matrix(place, item * n)
-        given = step.input(3)
         if given is not None and _is_constant(given):
             row = self._arrays(step, text)["b"][0]
             bias = Operand(
                 step.pack(
                     f"b{product.panel}",
-                    lambda: pack_row(row.packed(_wide(given), text.width), n, product),
+                    lambda: pack_row(row.packed(self._stored(step, 3), text.width), n, product),
                 )
             )
         elif given is not None:
@@ -231,6 +234,22 @@ class Recurrent(Kernel):
             scratch=None if scratch is None else Operand(scratch.buffer),
         )
         return [Row(_product_code(product), words)]
+
+    def _entries(self, step: Step, sizes: Sizes, rows: list[Row]) -> Operand:
+        """Where the input of all steps lies; the rows that bring it there are added to `rows`."""
+        x = step.inputs[0]
+        assert x is not None
+        return widened(self.target, step, 0, x, sizes, rows)
+
+    def _added(self, step: Step) -> Buffer | None:
+        """What is added to the products of the input."""
+        return step.input(3)
+
+    def _stored(self, step: Step, index: int) -> Array:
+        """The value of a constant in the type that the kernels compute with, as ONNX has it."""
+        buffer = step.input(index)
+        assert buffer is not None
+        return stored_array(buffer).astype(wide_kind(buffer.dtype).numpy)
 
     def _first(self, step: Step, index: int, sizes: Sizes, rows: list[Row]) -> Operand | None:
         buffer = step.input(index)
@@ -258,13 +277,17 @@ class Recurrent(Kernel):
         source = step.input(made[0].index)
         assert source is not None
         if _is_constant(source):
-            return Operand(step.pack(key, lambda: _joined(made, source, text)))
+            return Operand(step.pack(key, lambda: self._joined(step, made, text)))
         buffer, offset = step.scratch[key].buffer, 0
         for arrangement in made:
             place = Operand(buffer, offset)
             rows += arrangement.rows(self.target, source, sizes, text.width, place)
             offset += arrangement.count(sizes.shape(source), text.width) * text.bytes
         return Operand(buffer)
+
+    def _joined(self, step: Step, made: Sequence[Arrangement], text: RecurrentText) -> Array:
+        value = self._stored(step, made[0].index)
+        return np.concatenate([a.packed(value, text.width) for a in made])
 
     # -- texts -----------------------------------------------------------------------------
     def _text(self, step: Step) -> RecurrentText:
@@ -274,13 +297,13 @@ class Recurrent(Kernel):
         width = self.target.width(element)
         r = step.inputs[2]
         assert r is not None
-        size = r.tensor.shape[2] if r.tensor.shape is not None else None
+        size = r.tensor.shape[_units_axis(step)] if r.tensor.shape is not None else None
         least = SMALLEST // item
         while isinstance(size, int) and width > least and size <= width // 2:
             width //= 2
-        kind = step.op.__name__
+        kind = step.op.__name__ if issubclass(step.op, RecurrentOp) else "LSTM"
         linear = kind == "GRU" and bool(step.attr("linear_before_reset"))
-        assert issubclass(step.op, RecurrentOp) and kind in ("RNN", "GRU", "LSTM")
+        assert kind in ("RNN", "GRU", "LSTM")
         return RecurrentText(
             cell=kind,  # type: ignore[arg-type]
             functions=activation_functions(step),
@@ -292,6 +315,7 @@ class Recurrent(Kernel):
             coupled=kind == "LSTM" and bool(step.attr("input_forget")),
             peepholes=step.input(7) is not None,
             lengths=step.input(4) is not None,
+            quantised=not issubclass(step.op, RecurrentOp),
         )
 
     def _product(
@@ -324,21 +348,29 @@ def _layer(step: Step, sizes: Sizes) -> tuple[int, int, int, int, int]:
     assert x is not None and r is not None
     first, second, features = sizes.shape(x)
     steps, batch = (second, first) if step.attr("layout") else (first, second)
-    directions, _, units = sizes.shape(r)
+    directions, units = sizes.shape(r)[0], sizes.shape(r)[_units_axis(step)]
     return steps, batch, directions, features, units
 
 
-def _check_shapes(step: Step, sizes: Sizes) -> None:
+def _units_axis(step: Step) -> int:
+    """The axis of R that the state is multiplied along: quantised weights come transposed."""
+    return 2 if issubclass(step.op, RecurrentOp) else 1
+
+
+def _check_shapes(step: Step, sizes: Sizes, gates: int) -> None:
     """ShapeMismatch where operands whose sizes only the run tells do not fit each other."""
     x = step.inputs[0]
-    assert x is not None and issubclass(step.op, RecurrentOp)
+    assert x is not None
     _, batch, directions, features, units = _layer(step, sizes)
-    gated = step.op.gates * units
-    state = (batch, directions, units) if step.attr("layout") else (directions, batch, units)
     count = 2 if step.attr("direction") == "bidirectional" else 1
-    wanted = {
-        1: ("W", (count, gated, features)),
-        2: ("R", (count, gated, units)),
+    gated = gates * units
+    weights = [(count, gated, k) for k in (features, units)]
+    if _units_axis(step) == 1:
+        weights = [(count, k, gated) for k in (features, units)]
+    state = (batch, directions, units) if step.attr("layout") else (directions, batch, units)
+    wanted: dict[int, tuple[str, tuple[int, ...]]] = {
+        1: ("W", weights[0]),
+        2: ("R", weights[1]),
         3: ("B", (count, 2 * gated)),
         4: ("sequence_lens", (batch,)),
         5: ("initial_h", state),
@@ -356,16 +388,6 @@ def _check_shapes(step: Step, sizes: Sizes) -> None:
 
 def _is_constant(buffer: Buffer | None) -> bool:
     return buffer is not None and buffer.role is Role.CONSTANT
-
-
-def _wide(buffer: Buffer) -> Array:
-    """The value of a constant in the type that the kernels compute with."""
-    return stored_array(buffer).astype(wide_kind(buffer.dtype).numpy)
-
-
-def _joined(made: Sequence[Arrangement], source: Buffer, text: RecurrentText) -> Array:
-    value = _wide(source)
-    return np.concatenate([a.packed(value, text.width) for a in made])
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@
 
 The products of the input and its weights are made beforehand, for all steps at once. Batch entries
 and directions are shared among workers; a worker carries its own from the first step to the last.
+Where the state is quantised, by its range over the whole batch, directions alone are shared.
 The descriptor is described in `recurrent_form`.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from neuralsym.cpu.ir import Function, Module
 from neuralsym.cpu.templates.recurrent_cell import CELL_PARAMETERS, emit_cell
 from neuralsym.cpu.templates.recurrent_form import STATES, RecurrentText, RecurrentWord
+from neuralsym.cpu.templates.recurrent_quantised import call_quantise, emit_quantise
 from neuralsym.cpu.templates.tiles import dispatch
 
 LATENCY = 8  # sums that must be under way at once to keep two FMA units of four cycles busy
@@ -50,6 +52,8 @@ def recurrent_text(text: RecurrentText, name: str = "kernel") -> str:
     for phase in range(len(text.phases)):
         for variant in range(len(text.functions)):
             emit_cell(module, text, phase, variant, f"cell_{phase}_{variant}")
+    if text.quantised:
+        emit_quantise(module, text.width)
     walker = _Walker(kernel, text, {w: kernel.word(w) for w in RecurrentWord})
     walker.walk()
     kernel.do(f"ret i32 {walker.status()}")
@@ -133,6 +137,7 @@ class _Direction:
     y: str
     peepholes: str
     bias: str
+    scales: str
     backwards: str
 
 
@@ -143,11 +148,12 @@ class _Walker:
         self.row = f.mul(self.blocks, text.vector_bytes)
         widest = max(h * len(p) for p in text.phases for h in text.heights(len(p)))
         self.square = f.value(f"alloca [{widest} x {text.kind}], align 64")
+        self.scale = f.value(f"alloca {text.element}, align 8") if text.quantised else self.square
 
     def walk(self) -> None:
         f, word = self.f, self.word
         batch = word[RecurrentWord.BATCH]
-        low, high = f.share(f.mul(batch, word[RecurrentWord.DIRECTIONS]))
+        low, high = self._share(batch, word[RecurrentWord.DIRECTIONS])
         with f.loop(word[RecurrentWord.DIRECTIONS]) as each:
             start = f.mul(each.index, batch)
             first = f.maximum(f.sub(low, start), 0)
@@ -159,6 +165,13 @@ class _Walker:
             with f.loop(steps) as step:
                 self._step(here, step.index)
             self._finish(here)
+
+    def _share(self, batch: str, directions: str) -> tuple[str, str]:
+        f = self.f
+        if not self.text.quantised:
+            return f.share(f.mul(batch, directions))
+        low, high = f.share(directions)
+        return f.mul(low, batch), f.mul(high, batch)
 
     def status(self) -> str:
         """BAD_LENGTH if an entry is said to be longer than the sequence, or of negative length."""
@@ -198,6 +211,9 @@ class _Walker:
             y=f.at(f.operand(RecurrentWord.Y), f.mul(index, word[RecurrentWord.Y_DIRECTION])),
             peepholes=f.at(f.operand(RecurrentWord.PEEPHOLES), f.mul(index, f.mul(self.row, 3))),
             bias=f.at(f.operand(RecurrentWord.BIAS), f.mul(index, self.row)),
+            scales=f.at(
+                f.operand(RecurrentWord.SCALES), f.mul(index, f.mul(self.row, self.text.gates))
+            ),
             backwards=backwards,
             **places,
         )
@@ -252,8 +268,12 @@ class _Walker:
         before = f.select(odd, "ptr", here.states[1], here.states[0])
         after = f.select(odd, "ptr", here.states[0], here.states[1])
         done = 0
+        if text.quantised:
+            rows = (self.row, here.low, here.high, self.units)
+            scale = call_quantise(f, before, here.states[4], *rows)
+            f.store(text.element, scale, self.scale, text.bytes)
         for phase, gates in enumerate(text.phases):
-            source = here.states[4] if phase else before
+            source = here.states[4] if phase or text.quantised else before
             block_bytes = f.mul(self.units, len(gates) * text.vector_bytes)
             gate = f.mul(self.row, self.units)
             earlier = f.mul(self.word[RecurrentWord.DIRECTIONS], done)
@@ -325,6 +345,8 @@ class _Walker:
             f.at(y, column),
             f.at(here.peepholes, f.mul(column, 3)),
             f.at(here.bias, column),
+            f.at(here.scales, f.mul(column, text.gates)),
+            self.scale,
             f.sub(self.units, f.mul(block, text.width)),
             running,
         )

@@ -24,12 +24,15 @@ CELL_PARAMETERS = (
     ("y", "ptr"),
     ("peepholes", "ptr"),
     ("bias", "ptr"),
+    ("scales", "ptr"),
+    ("scale", "ptr"),
     ("columns", "i64"),
     ("running", "i1"),
 )
 """Where the block's vectors are: the sums of the phase's gates, the projected input of all gates,
-the state before and after the step, the cell state, the update gate and the reset state; how many
-units are left from this block on, and whether the batch entry's sequence has not ended yet."""
+the state before and after the step, the cell state, the update gate and the reset state; what the
+sums are multiplied by, of each column and of all, where they are of whole numbers; how many units
+are left from this block on, and whether the batch entry's sequence has not ended yet."""
 
 
 def emit_cell(module: Module, text: RecurrentText, phase: int, variant: int, name: str) -> None:
@@ -65,7 +68,7 @@ class _Cell:
         """c' = f c + i g;  h' = o h(c')."""
         v = self.v
         old = self._load("%cell")
-        enter, leave, forget, new = (v.add(self._sum(i), self._input(i)) for i in range(4))
+        enter, leave, forget, new = (v.add(self._scaled(i), self._input(i)) for i in range(4))
         if self.text.peepholes:
             enter = v.fma(self._load("%peepholes", 0), old, enter)
             forget = v.fma(self._load("%peepholes", 2), old, forget)
@@ -116,6 +119,14 @@ class _Cell:
 
     def _sum(self, gate: int) -> str:
         return self._load("%sums", gate)
+
+    def _scaled(self, gate: int) -> str:
+        """A sum of an LSTM's gate, of whole numbers the one that they stand for."""
+        if not self.text.quantised:
+            return self._sum(gate)
+        scale = self.f.load(self.text.element, "%scale", self.text.bytes)
+        wide = self.f.splat(scale, self.text.element, self.text.width)
+        return self.v.mul(self._sum(gate), self.v.mul(wide, self._load("%scales", gate)))
 
     def _input(self, gate: int) -> str:
         return self._load("%input", gate)

@@ -16,6 +16,7 @@ Descriptor, int64 words (`RecurrentWord`); strides in bytes:
 | FIRST_H, FIRST_C | the initial states, or any address: HAS says which of them are given |
 | LENGTHS | int32, the steps of each batch entry, if the text asks for them |
 | Y, LAST_H, LAST_C | the outputs; HAS says which of the last states are asked for |
+| SCALES | [direction][block][gate][lane]: of the weights, where the state is quantised |
 | STATE | memory for `STATES` states of [batch][padded units] of each direction |
 | HAS | bits: 1 FIRST_H, 2 FIRST_C, 4 LAST_H, 8 LAST_C |
 | REVERSE | whether the first direction goes backwards; the second always does |
@@ -37,7 +38,8 @@ from neuralsym.cpu.templates.element import Element, InVectors
 Cell = Literal["RNN", "GRU", "LSTM"]
 
 STATES = 5
-"""The state before and after a step, the cell state, a GRU's update gate and its reset state."""
+"""The state before and after a step, the cell state, a GRU's update gate and its reset state; the
+last is the state in whole numbers where it is quantised."""
 
 
 class RecurrentWord(IntEnum):
@@ -53,6 +55,7 @@ class RecurrentWord(IntEnum):
     Y = auto()
     LAST_H = auto()
     LAST_C = auto()
+    SCALES = auto()
     STATE = auto()
     HAS = auto()
     REVERSE = auto()
@@ -78,7 +81,8 @@ class RecurrentText(InVectors):
     functions: for each direction the expressions of its activations, (f), (f, g) or (f, g, h),
     with the clipping of what goes into them. linear: a GRU multiplies by the reset gate after the
     product, and then hidden_bias says whether that has a bias of its own. coupled: an LSTM's forget
-    gate is one less the input gate. lengths: batch entries have lengths of their own.
+    gate is one less the input gate. lengths: batch entries have lengths of their own. quantised:
+    the weights are whole numbers, and an LSTM's state becomes such ones before each step.
     """
 
     cell: Cell
@@ -91,6 +95,7 @@ class RecurrentText(InVectors):
     coupled: bool = False
     peepholes: bool = False
     lengths: bool = False
+    quantised: bool = False
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:

@@ -55,6 +55,8 @@ class DynamicQuantizeLSTM(Contrib):
             "input_forget": 0,
         },
     )
+    functions = 3
+    defaults = ("Sigmoid", "Tanh", "Tanh")
     ranks = (
         "X:3 W:3 R:3 B:2 sequence_lens:1 initial_h:3 initial_c:3 P:2 W_scale:1,2 W_zero_point:1,2 "
         "R_scale:1,2 R_zero_point:1,2"
@@ -193,7 +195,7 @@ def _functions(given: Given, direction: int) -> tuple[Function, Function, Functi
     What comes from the inputs is clipped first. The cell is not, though the text of the operator
     has all inputs of activations clipped: onnxruntime, whose operator it is, does not.
     """
-    names = given.attr("activations") or ("Sigmoid", "Tanh", "Tanh") * (direction + 1)
+    names = given.attr("activations") or DynamicQuantizeLSTM.defaults * (direction + 1)
     chosen = named_activations(given, names)[3 * direction : 3 * direction + 3]
     gate, entry, cell = (partial(_activated, name, numbers) for name, numbers in chosen)
     clip = given.attr("clip")
