@@ -60,7 +60,7 @@ class _Layouts:
         after: list[Step] = []
         self._set_outputs(step, form, after)
         if form.joins and form.outputs[0].block:
-            self._join(step, form)
+            self._join(step)
         else:
             self._take_inputs(step, form)
         self.steps.append(step)
@@ -122,7 +122,7 @@ class _Layouts:
             self._ask(buffer, take)
         return buffer
 
-    def _join(self, step: Step, form: Form) -> None:
+    def _join(self, step: Step) -> None:
         """Make the inputs parts of the output; what cannot be written in place is copied there."""
         whole = step.outputs[0]
         block = whole.layout.block

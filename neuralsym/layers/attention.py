@@ -77,7 +77,7 @@ def attention(
         both = ops.unsqueeze(query, [2]) + ops.unsqueeze(key, [1])
         both = ops.tanh(both if scale is None else both * scale)
         y, scores = _weighted(whole * ops.reduce_sum(both, [3], keepdims=0), value, masks)
-    return _answered(query, y, scores if return_attention_scores else None, query_mask)
+    return _answered(y, scores if return_attention_scores else None, query_mask)
 
 
 @plain_layer
@@ -108,7 +108,7 @@ def additive_attention(
         )
     masks = Masks(None, None, value_mask, None, use_causal_mask, None)
     y, scores = _weighted(ops.reduce_sum(both, [3], keepdims=0), value, masks)
-    return _answered(query, y, scores if return_attention_scores else None, query_mask)
+    return _answered(y, scores if return_attention_scores else None, query_mask)
 
 
 @layer
@@ -334,7 +334,7 @@ def _weighted(scores: Symbol, value: Symbol, masks: Masks) -> tuple[Symbol, Symb
     return weights @ value, weights
 
 
-def _answered(query: Symbol, y: Symbol, scores: Symbol | None, query_mask: Symbol | None) -> Result:
+def _answered(y: Symbol, scores: Symbol | None, query_mask: Symbol | None) -> Result:
     if query_mask is not None:
         y = ops.where(ops.unsqueeze(ops.cast(query_mask, to="bool"), [2]), y, 0.0)
     return y if scores is None else (y, scores)

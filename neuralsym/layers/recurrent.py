@@ -75,22 +75,12 @@ def lstm(
     check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, recurrent_activation, use_bias, recurrent_bias)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer, unit_forget_bias)
-    return unfold(
-        x,
-        Recurrence(LSTM, units, *own, *drawn),
-        Unfolding(
-            num_layers,
-            bidirectional,
-            merge_mode,
-            return_sequences,
-            return_state,
-            go_backwards,
-            zero_output_for_mask,
-        ),
-        mask=mask,
-        lengths=lengths,
-        initial_state=initial_state,
-    )
+    step = Recurrence(LSTM, units, *own, *drawn)
+    how = Unfolding(
+        num_layers, bidirectional, merge_mode, return_sequences, return_state, go_backwards,
+        zero_output_for_mask,
+    )  # fmt: skip
+    return unfold(x, step, how, mask=mask, lengths=lengths, initial_state=initial_state)
 
 
 @layer
@@ -133,22 +123,12 @@ def gru(
     check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, recurrent_activation, use_bias, reset_after)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer)
-    return unfold(
-        x,
-        Recurrence(GRU, units, *own, *drawn, reset_after=reset_after),
-        Unfolding(
-            num_layers,
-            bidirectional,
-            merge_mode,
-            return_sequences,
-            return_state,
-            go_backwards,
-            zero_output_for_mask,
-        ),
-        mask=mask,
-        lengths=lengths,
-        initial_state=initial_state,
-    )
+    step = Recurrence(GRU, units, *own, *drawn, reset_after=reset_after)
+    how = Unfolding(
+        num_layers, bidirectional, merge_mode, return_sequences, return_state, go_backwards,
+        zero_output_for_mask,
+    )  # fmt: skip
+    return unfold(x, step, how, mask=mask, lengths=lengths, initial_state=initial_state)
 
 
 @layer
@@ -186,19 +166,9 @@ def simple_rnn(
     check_rates(dropout=dropout, recurrent_dropout=recurrent_dropout)
     own = (activation, None, use_bias, recurrent_bias)
     drawn = (kernel_initializer, recurrent_initializer, bias_initializer)
-    return unfold(
-        x,
-        Recurrence(RNN, units, *own, *drawn),
-        Unfolding(
-            num_layers,
-            bidirectional,
-            merge_mode,
-            return_sequences,
-            return_state,
-            go_backwards,
-            zero_output_for_mask,
-        ),
-        mask=mask,
-        lengths=lengths,
-        initial_state=initial_state,
-    )
+    step = Recurrence(RNN, units, *own, *drawn)
+    how = Unfolding(
+        num_layers, bidirectional, merge_mode, return_sequences, return_state, go_backwards,
+        zero_output_for_mask,
+    )  # fmt: skip
+    return unfold(x, step, how, mask=mask, lengths=lengths, initial_state=initial_state)

@@ -96,7 +96,7 @@ class Resize(Kernel):
         source = Operand(x, sizes.origin(x) if x.layout.halo else 0), sizes.strides(x)
         last = Operand(y, sizes.origin(y) if y.layout.halo else 0), sizes.strides(y)
         if not passes:
-            return self._copied(step, sizes, dims, source, last)
+            return self._copied(sizes, dims, source, last)
         rows: list[Row] = []
         itemsize = x.dtype.itemsize
         if _is_wide(step):
@@ -155,7 +155,6 @@ class Resize(Kernel):
 
     def _copied(
         self,
-        step: Step,
         sizes: Sizes,
         dims: Sequence[int],
         source: tuple[Operand, tuple[int, ...]],
