@@ -15,13 +15,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.errors import FormatError
+from neuralsym.errors import FormatError, at_line, user_line
 
 Bytes = NDArray[np.uint8]
 """A one-dimensional array of uint8."""
 
 _MAPPED = 2**24
 """Files from this size on are mapped; smaller ones are read, so that they may change later."""
+
+
+def path_of(given: object, what: str) -> Path:
+    """What was given as a path; TypeError where it is none. what: the beginning of the message."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"{what}, not {type(given).__name__}{at_line(user_line())}")
+    return Path(given)
 
 
 def read_file(path: Path, suffix: str) -> Bytes:
@@ -34,6 +41,8 @@ def read_file(path: Path, suffix: str) -> Bytes:
             models = sorted(path.glob(f"*{suffix}"))
             hint = f", such as {models[0]}" if models else ""
             raise FormatError(f"{path} is a folder; give the path of a model in it{hint}")
+        if path.is_char_device():  # which need not end
+            raise FormatError(f"{path} is a device, not a file")
         if path.stat().st_size >= _MAPPED:
             return map_file(path)
         return np.frombuffer(path.read_bytes(), np.uint8)
@@ -59,6 +68,8 @@ def target_of(path: Path, example: str) -> Path:
 
     `example` is a name to propose in place of a folder: model.onnx.
     """
+    if "\0" in str(path):
+        raise FormatError(f"{str(path)!r} is no name of a file: it holds a zero byte")
     target = Path(os.path.realpath(path))
     if os.path.isdir(target):  # noqa: PTH112  (no error for a name that cannot be)
         raise FormatError(f"{path} is a folder; give the name of a file, such as {path}/{example}")

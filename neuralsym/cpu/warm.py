@@ -32,7 +32,7 @@ def find_image(path: Path, options: Options) -> tuple[Image, str] | None:
         if store.get(_size_key(size), KIND) is None:
             return None  # files of other sizes need not be read
         digest = digest_of(path, store)
-    except OSError:
+    except (OSError, ValueError):  # the second for names that cannot be
         return None  # whoever reads the file says what is wrong
     target = _known_target(options, store)
     data = store.map(_key(digest, options, target.key), KIND)

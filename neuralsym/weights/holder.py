@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from neuralsym.core.files import path_of
 from neuralsym.core.graph import Graph
 from neuralsym.core.tensor import Tensor
 from neuralsym.errors import warn
@@ -75,7 +76,9 @@ class WeightsHolder:
         from neuralsym.weights.formats import read_weights
         from neuralsym.weights.match import match_weights, stored_of
 
-        stored = stored_of(source) if isinstance(source, Mapping) else read_weights(Path(source))
+        what = "load_weights takes a file or a dict of arrays by name"
+        given = source if isinstance(source, Mapping) else path_of(source, what)
+        stored = stored_of(given) if isinstance(given, Mapping) else read_weights(given)
         values, found = match_weights(
             self.graph,
             self.metadata.get("architecture", self.graph.name),
@@ -98,6 +101,6 @@ class WeightsHolder:
         """
         from neuralsym.weights.formats import write_weights
 
-        weights = self.weights
-        write_weights(Path(path), {name: weights.tensor(name) for name in weights})
-        return Path(path)
+        weights, place = self.weights, path_of(path, "save_weights takes the path of a file")
+        write_weights(place, {name: weights.tensor(name) for name in weights})
+        return place

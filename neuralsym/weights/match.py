@@ -164,7 +164,11 @@ def _tried(
     wanted = dict(scheme.keys(architecture, shapes))
     if names is not None:
         given = names(architecture, shapes) if callable(names) else names
-        for name in given:
+        if not isinstance(given, Mapping):
+            raise WeightsError(f"names is a dict of keys by our names, not {type(given).__name__}")
+        for name, key in given.items():
+            if not isinstance(key, (str, Source)):
+                raise WeightsError(f"names: {name!r} is found by a key or a Source, not by {key!r}")
             if name not in shapes:
                 raise WeightsError(
                     f"names: the network has no weight {name!r}{did_you_mean(name, shapes)}"
@@ -201,6 +205,8 @@ def stored_of(values: Mapping[str, Any]) -> Stored:
     tensors: dict[str, Tensor] = {}
     refused: dict[str, str] = {}
     for name, value in values.items():
+        if not isinstance(name, str):
+            raise WeightsError(f"a dict of weights has names as its keys, not {name!r}")
         try:
             if hasattr(value, "detach"):
                 value = value.detach().cpu()

@@ -93,6 +93,8 @@ def part(key: str, index: int, count: int, axis: int = 0) -> Source:
 
 def total(*keys: str) -> Source:
     """The sum of arrays, such as the two biases of a recurrent cell."""
+    if not keys:
+        raise TypeError("total() takes the names of the arrays to be added")
     return Source(keys, lambda *arrays: sum(arrays[1:], arrays[0]))
 
 

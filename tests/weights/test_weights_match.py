@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from weights_files import VALUES, holds_values, network, sound_zip, written
 
 import neuralsym
+import neuralsym.layers as nn
 from neuralsym import Network, zoo
 from neuralsym.cli import main
 from neuralsym.errors import FormatError, WeightsError
@@ -341,3 +342,31 @@ def test_the_command_exports_with_weights(
     assert same(source, neuralsym.load(output))
     assert main([*call, str(tmp_path / "absent.npz")]) == 1
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [None, 3, b"x.npz", [], np.ones(3)])
+def test_what_is_no_file_and_no_dict(given: Any) -> None:
+    net = nn.input(("N", 4)) | nn.dense(3, name="fc") | nn.get_network()
+    here = r"\n  at .*test_weights_match.py:"
+    with pytest.raises(TypeError, match="load_weights takes a file or a dict of arrays.*" + here):
+        net.load_weights(given)
+    with pytest.raises(TypeError, match="save_weights takes the path of a file, not.*" + here):
+        net.save_weights(given)
+
+
+def test_names_that_are_none() -> None:
+    net = nn.input(("N", 4)) | nn.dense(3, name="fc") | nn.get_network()
+    arrays: dict[Any, Any] = {"fc/kernel": np.ones((4, 3)), "fc/bias": np.ones(3)}
+    with pytest.raises(WeightsError, match="'fc/bias' is found by a key or a Source, not by None"):
+        net.load_weights(arrays, names={"fc/bias": None})  # type: ignore[dict-item]
+    with pytest.raises(WeightsError, match="names is a dict of keys by our names, not int"):
+        net.load_weights(arrays, names=3)  # type: ignore[arg-type]
+    with pytest.raises(WeightsError, match="names as its keys, not 1"):
+        net.load_weights({**arrays, 1: np.ones(3)})
+    with pytest.raises(FormatError, match="it holds a zero byte"):
+        net.save_weights("a\0.npz")
+
+
+def test_a_device_without_an_end_is_not_read() -> None:
+    with pytest.raises(FormatError, match="/dev/zero is a device"):
+        neuralsym.load("/dev/zero")
