@@ -1,7 +1,7 @@
 """A chain of 50,000 operators is built, written, read, checked, printed, copied and run.
 
-Nothing may recurse or take more than linear time; the bounds are the acceptance's, several times
-what an idle machine needs.
+Nothing may recurse or take more than linear time; the bounds are several times what
+an idle machine needs.
 """
 
 from __future__ import annotations
