@@ -17,6 +17,9 @@ SHAPE = 1.25
 WORTH = 0.8
 """Of the height, what the tallest column may have; folding off a few boxes at the ends is none."""
 
+LITTLE = 0.25
+"""Of the height, a column that had better be joined to the next one."""
+
 GUTTER, TURN, MOST = 26.0, 18.0, 8
 """Pixels between columns, pixels from a row to the turn of its line; columns at most."""
 
@@ -95,7 +98,22 @@ def _cut(
             least = height
         else:
             best, most = chosen, height
-    return best
+    return _joined(best, high, low, most)
+
+
+def _joined(
+    chosen: Sequence[int], high: Sequence[float], low: Sequence[float], height: float
+) -> list[int]:
+    """The ends of columns without those that leave but a few boxes, where these fit beside."""
+    kept: list[int] = []
+    start, last = 0, len(high) - 1
+    for end, after in zip(chosen, [*chosen[1:], last], strict=True):
+        little = min(low[end] - high[start], low[after] - high[end + 1]) < LITTLE * height
+        if little and low[after] - high[start] < (1 + LITTLE / 2) * height:
+            continue
+        kept.append(end)
+        start = end + 1
+    return kept
 
 
 def _filled(
