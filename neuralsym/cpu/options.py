@@ -25,8 +25,6 @@ class Options:
         time. Their rounding error is near that of the direct sums for values of mixed signs and
         like sizes, but its bound is up to 100 times as large (templates/winograd_choice.py), and an
         infinity or NaN reaches up to 5 outputs further. Whole weights are always summed directly.
-    fast_math: allow sums to be reordered and contracted; NaN and infinity are never ignored. No
-        kernel of this version makes use of it.
     cache_dir: where compiled kernels are kept; None takes NEURALSYM_CACHE_DIR, then
         NUMBA_CACHE_DIR, then the user's cache; "off" keeps none.
     profile: time every row of the program.
@@ -38,7 +36,6 @@ class Options:
     threads: int | None = None
     isa: Isa | None = None
     winograd: bool = True
-    fast_math: bool = False
     cache_dir: str | None = None
     profile: bool = False
     debug: bool = False
@@ -57,7 +54,7 @@ class Options:
             raise BadAttribute(
                 f"Options: isa must be None or one of {', '.join(ISAS)}, not {self.isa!r}{near}"
             )
-        for name in ("winograd", "fast_math", "profile", "debug"):
+        for name in ("winograd", "profile", "debug"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise BadAttribute(f"Options: {name} must be True or False, not {value!r}")

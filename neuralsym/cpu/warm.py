@@ -86,7 +86,7 @@ def _size_key(size: int) -> str:
 
 def _key(digest: str, options: Options, target: str) -> str:
     workers = options.threads or default_threads()
-    how = (workers, options.winograd, options.fast_math, target, FORMAT, llvm_version())
+    how = (workers, options.winograd, target, FORMAT, llvm_version())
     return hashlib.sha256(repr((digest, *how, _sources())).encode()).hexdigest()
 
 

@@ -14,7 +14,7 @@ from neuralsym.errors import BadAttribute
 
 def test_overrides_and_round_trip() -> None:
     made = Options.of(None, threads=2, isa="avx2")
-    assert (made.threads, made.isa, made.winograd, made.fast_math) == (2, "avx2", True, False)
+    assert (made.threads, made.isa, made.winograd) == (2, "avx2", True)
     assert Options.of(made, winograd=False) == Options(threads=2, isa="avx2", winograd=False)
     assert pickle.loads(pickle.dumps(made)) == made
     assert hash(made) == hash(Options(threads=2, isa="avx2"))
@@ -35,7 +35,7 @@ def test_values_are_made_plain() -> None:
         ("threads", 1.5, "integer"),
         ("isa", "avx51", "did you mean 'avx512'"),
         ("winograd", 1, "True or False"),
-        ("fast_math", None, "True or False"),
+        ("profile", None, "True or False"),
         ("cache_dir", 3, "path"),
         ("thread", 1, "did you mean 'threads'"),
     ],
