@@ -63,10 +63,11 @@ def _samples(path: Path, network: Network) -> tuple[Any, Any]:
             raise FormatError(f"{path} holds no images: {', '.join(IMAGES)}")
         return zoo.preprocess_for(network, images), None
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded, None
-        arrays = {name: loaded[name] for name in loaded.files}
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded, None
+            arrays = {name: loaded[name] for name in loaded.files}
     except FileNotFoundError:
         raise FormatError(f"there is no file or folder {path}") from None
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:

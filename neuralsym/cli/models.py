@@ -147,7 +147,8 @@ def _read(path: Path, network: Network, name: str) -> NDArray[Any]:
     if path.suffix.lower() in IMAGES:
         return _image(path, network, name)
     try:
-        array: NDArray[Any] = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            array: NDArray[Any] = np.load(file, allow_pickle=False)
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, BadZipFile):
