@@ -9,14 +9,16 @@ from math import isclose, prod
 
 import numpy as np
 
+from neuralsym.core.scalar import Scalar, argument, cast, maximum, minimum, round_
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import blockable
+from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.kernels.movement import View, copy_rows, settled, view
 from neuralsym.cpu.kernels.units import are_tensors
-from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
+from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, widened
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
 from neuralsym.cpu.machine import Target
-from neuralsym.cpu.program import Operand, Row, Sizes, Step, Word, row_strides
+from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, row_strides
 from neuralsym.cpu.scalar_ir import HALVES
 from neuralsym.cpu.templates.resize import (
     ResizeText,
@@ -29,6 +31,10 @@ from neuralsym.cpu.templates.resize import (
 )
 from neuralsym.dtypes import NumberType
 from neuralsym.errors import ShapeMismatch
+
+FLOAT = NumberType.FLOAT32
+PICTURES = (NumberType.UINT8, NumberType.INT8)
+"""Whole numbers of which float32 has room for thousandths."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class Resize(Kernel):
             return x.dtype.itemsize <= 8 or f"no elements of {x.dtype}"
         if x.dtype in HALVES:
             return halves_work(self.target, x.dtype)
+        if x.dtype in PICTURES:
+            return True
         return x.dtype is NumberType.FLOAT32 or f"{x.name} is {x.dtype}, it takes float32"
 
     def needs(self, step: Step) -> Sequence[int]:
@@ -80,8 +88,8 @@ class Resize(Kernel):
             step.need_scratch(f"part {number}", lambda sizes: self._between(step, sizes))
         pack_outside(step)
         if _is_wide(step):
-            reserve(step, 0, step.inputs[0])
-            reserve(step, -1, step.outputs[0])
+            for key, buffer in ((0, step.inputs[0]), (-1, step.outputs[0])):
+                self._reserve(step, key, buffer)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, y = step.inputs[0], step.outputs[0]
@@ -101,8 +109,9 @@ class Resize(Kernel):
         itemsize = x.dtype.itemsize
         if _is_wide(step):
             itemsize = 4
-            source = widened(self.target, step, 0, x, sizes, rows), row_strides(dims, itemsize)
-            last = wide_place(step, -1, y), row_strides(sizes.shape(y), itemsize)
+            source = self._widened(step, x, sizes, rows), row_strides(dims, itemsize)
+            wide = Operand(step.scratch["wide-1"].buffer)
+            last = wide, row_strides(sizes.shape(y), itemsize)
         for number, each in enumerate(passes):
             after = list(dims)
             after[each.axis] = each.count
@@ -114,11 +123,51 @@ class Resize(Kernel):
             rows.append(self._row(step, each, dims, source, target, itemsize))
             dims, source = after, target
         if _is_wide(step):
-            rows += finish(self.target, step, last[0], y, None, sizes)
+            rows += self._narrowed(step, last[0], y, sizes)
         return rows + outside_rows(self.target, step, sizes, passes)
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
         return products(step, sizes)
+
+    # -- types that are computed with as float32 -------------------------------------------
+    def _reserve(self, step: Step, key: int, buffer: Buffer | None) -> None:
+        assert buffer is not None
+        if buffer.dtype in HALVES:
+            reserve(step, key, buffer)
+        else:
+            step.need_scratch(f"wide{key}", lambda sizes: 4 * prod(sizes.shape(buffer)))
+
+    def _widened(self, step: Step, x: Buffer, sizes: Sizes, rows: list[Row]) -> Operand:
+        if x.dtype in HALVES:
+            return widened(self.target, step, 0, x, sizes, rows)
+        place = Operand(step.scratch["wide0"].buffer)
+        value = cast(argument(0), "float32")
+        rows.append(self._cast(value, prod(sizes.shape(x)), place, FLOAT, Operand(x), x.dtype))
+        return place
+
+    def _narrowed(self, step: Step, place: Operand, y: Buffer, sizes: Sizes) -> list[Row]:
+        """Whole numbers are the nearest, and stay in the range of their type."""
+        if y.dtype in HALVES:
+            return finish(self.target, step, place, y, None, sizes)
+        info = np.iinfo(y.dtype.numpy)
+        inside = minimum(maximum(round_(argument(0)), float(info.min)), float(info.max))
+        value = cast(inside, y.dtype.value)
+        return [self._cast(value, prod(sizes.shape(y)), Operand(y), y.dtype, place, FLOAT)]
+
+    def _cast(
+        self,
+        value: Scalar,
+        count: int,
+        target: Operand,
+        to: NumberType,
+        source: Operand,
+        since: NumberType,
+    ) -> Row:
+        sides = [
+            Strided(place, kind, (kind.itemsize,), (False,))
+            for place, kind in ((target, to), (source, since))
+        ]
+        return loop_row(self.target, value, (count,), sides, (False,), "cast")
 
     def _row(
         self,
@@ -184,8 +233,8 @@ class Resize(Kernel):
 
 
 def _is_wide(step: Step) -> bool:
-    """Whether half-precision values are computed with as float32, in memory of their own."""
-    return step.outputs[0].dtype in HALVES and step.attr("mode") != "nearest"
+    """Whether values are computed with as float32, in memory of their own."""
+    return step.outputs[0].dtype in (*HALVES, *PICTURES) and step.attr("mode") != "nearest"
 
 
 def _dense(dims: Sequence[int], axis: int, itemsize: int, *strides: Sequence[int]) -> int:
