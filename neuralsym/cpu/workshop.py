@@ -67,8 +67,9 @@ class Workshop(Generic[Key, Made]):
             while True:
                 self._jobs.get_nowait()
         except Empty:
-            for _thread in self._threads:
-                self._jobs.put(None)
+            pass
+        finally:
+            self._jobs.put(None)
         for thread in self._threads:
             thread.join()
 
@@ -79,3 +80,4 @@ class Workshop(Generic[Key, Made]):
                 self._done.put((key, make(), None))
             except BaseException as error:
                 self._done.put((key, None, error))
+        self._jobs.put(None)  # for the next thread
