@@ -112,7 +112,7 @@ def elements_text(text: IndexedText, name: str = "kernel") -> str:
             return here, f.at(there, i * item), inside
 
         def after(values: Sequence[str], count: int) -> list[str]:
-            steps = (jumps[count], count * text.index_bytes, count * item)
+            steps: tuple[str | int, ...] = (jumps[count], count * text.index_bytes, count * item)
             return [f.at(v, s) for v, s in zip(values, steps, strict=True)]
 
         carried = zip(kinds, starts, strict=True)
