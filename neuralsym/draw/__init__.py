@@ -21,6 +21,9 @@ __all__ = ["SUFFIXES", "html", "notebook", "plot", "svg"]
 SUFFIXES = (".svg", ".html", ".dot")
 """The files that `plot` writes."""
 
+LARGEST = 600
+"""Boxes up to which a notebook shows a drawing."""
+
 _UNITS = ((10**9, " G"), (10**6, " M"), (10**3, " k"), (1, ""))
 
 
@@ -65,10 +68,18 @@ def html(graph: Graph | Model, depth: int | None = None) -> str:
 
 
 def notebook(graph: Graph) -> str:
-    """What a notebook shows for a graph: its drawing, with bars where it is large."""
+    """What a notebook shows for a graph: its drawing, with bars where it is large.
+
+    White also where the notebook is dark. One that would fill the notebook's file is only named.
+    """
+    made = outline(graph)
+    view = made.view()
+    boxes = len(view.shown())
+    if boxes > LARGEST:
+        said = f"{graph!r}: {boxes:,} boxes; neuralsym.draw.plot(graph, 'graph.html') draws them"
+        return f"<pre>{escape(said)}</pre>"
     style = "max-height:720px;overflow:auto;background:#ffffff;border:1px solid #d5d9e0"
-    head = f"<!-- {escape(repr(graph)).replace('--', '- -')} -->"
-    return f'{head}<div style="{style}">{svg(graph)}</div>'
+    return f'<div style="{style}">{svg_of(place(view), _title(graph), _totals(graph, made))}</div>'
 
 
 def _title(graph: Graph | Model) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import log
 
 from neuralsym.draw.layers import Rows
@@ -107,7 +108,7 @@ def _joined(
     """The ends of columns without those that leave but a few boxes, where these fit beside."""
     kept: list[int] = []
     start, last = 0, len(high) - 1
-    for end, after in zip(chosen, [*chosen[1:], last], strict=True):
+    for end, after in pairwise([*chosen, last]):
         little = min(low[end] - high[start], low[after] - high[end + 1]) < LITTLE * height
         if little and low[after] - high[start] < (1 + LITTLE / 2) * height:
             continue

@@ -202,7 +202,11 @@ def test_notebooks_show_a_drawing() -> None:
     inside = text[text.index("<svg") : text.index("</svg>") + 6]
     assert ElementTree.fromstring(inside).tag == f"{SVG}svg"
     assert "#ffffff" in text, "white also where the notebook is dark"
-    assert "--&gt;" not in nasty()._repr_html_().partition("-->")[0]
+    y = ops.variable("x", (4,))
+    for _ in range(draw.LARGEST):
+        y = ops.relu(y)
+    large = Graph({"y": y}, name="<large>")._repr_html_()
+    assert len(large) < 300 and "&lt;Graph '&lt;large&gt;'" in large and "602 boxes" in large
 
 
 def test_the_page_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
