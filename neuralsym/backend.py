@@ -19,7 +19,7 @@ from neuralsym.core.op import OPS
 from neuralsym.core.schema import OPSET, VERSIONS
 from neuralsym.core.traverse import LEAVES
 from neuralsym.cpu.options import Options
-from neuralsym.dtypes import number_type
+from neuralsym.dtypes import is_whole, number_type
 from neuralsym.errors import BadAttribute, InputError, NeuralsymError, counted, did_you_mean
 from neuralsym.network import Network, load
 
@@ -144,7 +144,7 @@ class NeuralsymBackend(Backend):
         _check_device(device)
         newest = VERSIONS.get(node.domain, OPSET)
         opset = kwargs.pop("opset_version", newest)
-        if isinstance(opset, bool) or not isinstance(opset, int) or not 1 <= opset <= newest:
+        if not is_whole(opset) or not 1 <= opset <= newest:
             raise BadAttribute(f"opset_version must be 1 to {newest}, not {opset!r}")
         feed = _node_feed(node, inputs)
         model = _model_of(node, feed, outputs_info, opset)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import index
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -209,3 +210,14 @@ def from_myelin(name: str) -> NumberType | None:
         hint = did_you_mean(name, _BY_MYELIN)
         raise TypeMismatch(f"{name!r} is no type of a .flow file{hint}")
     return _BY_MYELIN[name]
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a setting is an integer, Python's or numpy's; truths, arrays, symbols are none."""
+    if isinstance(value, (bool, np.ndarray)):
+        return False
+    try:
+        index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True

@@ -10,6 +10,7 @@ from neuralsym.core.graph import Graph
 from neuralsym.core.leaves import Weight
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, GraphError, at_line, counted, user_line
 
 Head = Callable[[Any], Any]
@@ -44,7 +45,7 @@ def extend(
             f"extend takes a layer or a function of a symbol, not {type(head).__name__}"
             f"{at_line(user_line())}"
         )
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+    if not is_whole(seed):
         raise BadAttribute(f"extend: seed={seed!r} is not an integer{at_line(user_line())}")
     made = head(piped(graph))
     symbols = [made] if isinstance(made, Symbol) else made

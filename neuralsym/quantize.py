@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, InputError, at_line, did_you_mean, user_line, warn
 from neuralsym.network import Network
 from neuralsym.passes.qdq import Plan, Range
@@ -155,7 +156,7 @@ def _check(network: object, method: object, percentile: object, batch: object) -
         raise BadAttribute(f"no method {method!r}; there are {known}{hint}")
     if not isinstance(percentile, (int, float, np.number)) or not 50 < percentile <= 100:
         raise BadAttribute(f"percentile={percentile!r} is no number over 50 and up to 100")
-    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
+    if not is_whole(batch) or batch < 1:
         raise BadAttribute(f"batch={batch!r} is no positive integer")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import neuralsym.layers as nn
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import (
     BadAttribute,
     GraphError,
@@ -281,4 +282,4 @@ def _own_size(name: str, size: int | Sequence[int], count: int) -> tuple[int, ..
 
 def is_positive(given: object) -> bool:
     """Whether it is an integer over 0, Python's or numpy's."""
-    return isinstance(given, (int, np.integer)) and not isinstance(given, bool) and bool(given > 0)
+    return is_whole(given) and given > 0

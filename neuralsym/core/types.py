@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from neuralsym.core.dim import Dim, DimLike
-from neuralsym.dtypes import NumberType
+from neuralsym.dtypes import NumberType, is_whole
 from neuralsym.errors import ShapeMismatch
 
 Size = int | Dim | None
@@ -102,11 +102,11 @@ def _as_size(given: object, what: str, shape: object) -> Size:
             raise ShapeMismatch(f"{what} {shape!r}: a dimension's name must not be empty")
         parsed: DimLike = Dim.parse(given)
         return parsed
-    if isinstance(given, bool) or not hasattr(given, "__index__"):
+    if not is_whole(given):
         raise ShapeMismatch(f"{what} {shape!r}: {given!r} is neither a size nor a name")
-    size = given.__index__()
+    size = int(given)
     if size < 0:
         raise ShapeMismatch(
             f"{what} {shape!r}: {size} is negative; name a dimension that is free, such as 'N'"
         )
-    return int(size)
+    return size

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from neuralsym.cpu.quota import MOST_THREADS
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, did_you_mean
 
 Isa = Literal["avx512", "avx2", "sse2", "neon"]
@@ -43,9 +44,9 @@ class Options:
     def __post_init__(self) -> None:
         threads: object = self.threads
         if threads is not None:
-            if isinstance(threads, bool) or not hasattr(threads, "__index__"):
+            if not is_whole(threads):
                 raise BadAttribute(f"Options: threads must be an integer or None, not {threads!r}")
-            count = int(threads.__index__())
+            count = int(threads)
             if not 1 <= count <= MOST_THREADS:
                 raise BadAttribute(f"Options: threads must be 1 to {MOST_THREADS}, not {count}")
             object.__setattr__(self, "threads", count)

@@ -16,8 +16,9 @@ import numpy as np
 from neuralsym import ops
 from neuralsym.core.leaves import constant
 from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, ShapeMismatch
-from neuralsym.layers.base import is_whole, require_shape
+from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer
 from neuralsym.layers.window import LARGEST_AXIS
 

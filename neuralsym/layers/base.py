@@ -21,8 +21,6 @@ from typing import (
     overload,
 )
 
-import numpy as np
-
 from neuralsym.core.scope import CURRENT, Scope
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, OpError, ShapeMismatch, at_line, user_line
@@ -268,11 +266,6 @@ class Plain(Protocol[A, P, B]):
 
 
 # -- what authors of layers check --------------------------------------------------------------
-def is_whole(value: object) -> bool:
-    """Whether a setting is an integer, Python's or numpy's; True and False are none."""
-    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray, Symbol))
-
-
 def require_between(what: str, value: int, least: int, most: int) -> None:
     """Raise BadAttribute where a setting is below `least` or above `most`."""
     if not least <= value <= most:

@@ -23,8 +23,9 @@ import numpy as np
 from neuralsym.core.leaves import constant
 from neuralsym.core.scope import check_name
 from neuralsym.core.symbol import Symbol
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line
-from neuralsym.layers.base import A, B, Layer, Origin, P, Plain, fresh, is_whole, label, not_a_value
+from neuralsym.layers.base import A, B, Layer, Origin, P, Plain, fresh, label, not_a_value
 
 
 class Factory(Generic[A, P, B]):

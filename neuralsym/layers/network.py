@@ -15,9 +15,8 @@ from neuralsym.core.model import Model
 from neuralsym.core.scope import CURRENT, Scope, check_name
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import TensorType, as_shape
-from neuralsym.dtypes import NumberType, number_type
+from neuralsym.dtypes import NumberType, is_whole, number_type
 from neuralsym.errors import BadAttribute, ShapeMismatch, at_line, did_you_mean, user_line
-from neuralsym.layers.base import is_whole
 from neuralsym.layers.factory import plain_layer
 from neuralsym.network import Network
 

@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from neuralsym.core.types import Size
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, ShapeMismatch, did_you_mean
-from neuralsym.layers.base import is_whole
 from neuralsym.ops.windows import LARGEST
 
 LARGEST_AXIS = 2**24

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from neuralsym.cpu.runtime import Parameter
+from neuralsym.dtypes import is_whole
 from neuralsym.errors import BadAttribute, ExecutionError, InputError, ShapeMismatch
 
 Array = NDArray[Any]
@@ -64,12 +65,11 @@ class Channel:
             return np.concatenate(self._elements or [np.zeros((0, *self._shape[1:]), self._dtype)])
         return np.array(self._elements, self._dtype).reshape(len(self), *self._shape)
 
-    def check(self, key: Any) -> None:
+    def check(self, key: object) -> None:
         """InputError for a key that is no element of the channel."""
         if key is None:
             return
-        whole = hasattr(key, "__index__") and not isinstance(key, bool)
-        if not whole or not -len(self) <= int(key) < len(self):
+        if not is_whole(key) or not -len(self) <= key < len(self):
             raise InputError(f"a channel of {len(self)} elements has no element {key!r}")
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from neuralsym.core.op import OPS, Op, snake_case
 from neuralsym.core.registry import DTYPE_ATTRIBUTES, apply
 from neuralsym.core.schema import VERSIONS, AttributeSpec, Formal, onnx_type_name
 from neuralsym.core.symbol import Symbol
-from neuralsym.dtypes import NumberType, from_onnx
+from neuralsym.dtypes import NumberType, from_onnx, is_whole
 from neuralsym.errors import BadAttribute, TypeMismatch, at_line, did_you_mean, user_line
 
 _EMPTY = inspect.Parameter.empty
@@ -266,9 +266,9 @@ def _several(name: str, value: Any) -> Sequence[Any]:
 
 
 def _whole(name: str, outputs: Any) -> int:
-    if isinstance(outputs, bool) or not hasattr(outputs, "__index__"):
+    if not is_whole(outputs):
         raise BadAttribute(f"{name}(): outputs={outputs!r} is no number{at_line(user_line())}")
-    return int(outputs.__index__())
+    return int(outputs)
 
 
 def _variadic_count(op: type[Op], name: str, given: Mapping[str, Any]) -> int:

@@ -14,6 +14,7 @@ from neuralsym.core.leaves import Constant, Variable, Weight
 from neuralsym.core.model import Model
 from neuralsym.core.symbol import Node, Symbol
 from neuralsym.core.types import Type
+from neuralsym.dtypes import is_whole
 from neuralsym.engines.dot.caption import (
     INPUT,
     LONGEST,
@@ -164,7 +165,7 @@ class Outline:
 
         Raises BadAttribute for a negative depth.
         """
-        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
+        if depth is not None and not is_whole(depth):
             raise BadAttribute(f"depth is a whole number of levels, not {depth!r}")
         if depth is not None and depth < 0:
             raise BadAttribute(f"depth is {depth}; it is 0 (groups stay closed) or more")
