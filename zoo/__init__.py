@@ -6,13 +6,8 @@ The bare name is torchvision's architecture, NAME_keras is Keras's. Weights are 
 `seed`. The input is called `input`; the output `logits`, `probs` or `features`.
 """
 
-from neuralsym.zoo.alexnet import (
-    alexnet,
-)
-from neuralsym.zoo.cifar import (
-    cifar10_cnn,
-    cifar10_vgg,
-)
+from neuralsym.zoo.alexnet import alexnet
+from neuralsym.zoo.cifar import cifar10_cnn, cifar10_vgg
 from neuralsym.zoo.convnext import (
     convnext_base,
     convnext_base_keras,
@@ -63,72 +58,26 @@ from neuralsym.zoo.efficientnet_v2 import (
     efficientnet_v2_s,
     efficientnet_v2_s_keras,
 )
-from neuralsym.zoo.facts import (
-    Info,
-    info,
-)
-from neuralsym.zoo.googlenet import (
-    googlenet,
-)
-from neuralsym.zoo.inception_resnet_v2 import (
-    inception_resnet_v2,
-)
-from neuralsym.zoo.inception_v3 import (
-    inception_v3,
-    inception_v3_keras,
-)
-from neuralsym.zoo.labels import (
-    Prediction,
-    class_names,
-    decode,
-)
-from neuralsym.zoo.lstm_text import (
-    lstm_text,
-)
-from neuralsym.zoo.maxvit import (
-    maxvit_t,
-)
-from neuralsym.zoo.mnasnet import (
-    mnasnet0_5,
-    mnasnet0_75,
-    mnasnet1_0,
-    mnasnet1_3,
-)
-from neuralsym.zoo.mnist import (
-    mnist,
-    mnist_cnn,
-    mnist_lenet,
-)
-from neuralsym.zoo.mobilenet import (
-    mobilenet,
-    mobilenet_025,
-    mobilenet_050,
-    mobilenet_075,
-)
-from neuralsym.zoo.mobilenet_v2 import (
-    mobilenet_v2,
-    mobilenet_v2_keras,
-)
+from neuralsym.zoo.facts import Info, info
+from neuralsym.zoo.googlenet import googlenet
+from neuralsym.zoo.inception_resnet_v2 import inception_resnet_v2
+from neuralsym.zoo.inception_v3 import inception_v3, inception_v3_keras
+from neuralsym.zoo.labels import Prediction, class_names, decode
+from neuralsym.zoo.lstm_text import lstm_text
+from neuralsym.zoo.maxvit import maxvit_t
+from neuralsym.zoo.mnasnet import mnasnet0_5, mnasnet0_75, mnasnet1_0, mnasnet1_3
+from neuralsym.zoo.mnist import mnist, mnist_cnn, mnist_lenet
+from neuralsym.zoo.mobilenet import mobilenet, mobilenet_025, mobilenet_050, mobilenet_075
+from neuralsym.zoo.mobilenet_v2 import mobilenet_v2, mobilenet_v2_keras
 from neuralsym.zoo.mobilenet_v3 import (
     mobilenet_v3_large,
     mobilenet_v3_large_keras,
     mobilenet_v3_small,
     mobilenet_v3_small_keras,
 )
-from neuralsym.zoo.nasnet import (
-    nasnet_large,
-    nasnet_mobile,
-)
-from neuralsym.zoo.preprocess import (
-    Preprocessing,
-    preprocess,
-    preprocess_for,
-)
-from neuralsym.zoo.registry import (
-    Options,
-    create,
-    models,
-)
+from neuralsym.zoo.nasnet import nasnet_large, nasnet_mobile
+from neuralsym.zoo.preprocess import Preprocessing, preprocess, preprocess_for
+from neuralsym.zoo.registry import Options, create, models
 from neuralsym.zoo.regnet import (
     regnet_x_1_6gf,
     regnet_x_3_2gf,
@@ -164,32 +113,16 @@ from neuralsym.zoo.resnet import (
     wide_resnet50_2,
     wide_resnet101_2,
 )
-from neuralsym.zoo.resnet_v2 import (
-    resnet50_v2,
-    resnet101_v2,
-    resnet152_v2,
-)
+from neuralsym.zoo.resnet_v2 import resnet50_v2, resnet101_v2, resnet152_v2
 from neuralsym.zoo.shufflenet_v2 import (
     shufflenet_v2_x0_5,
     shufflenet_v2_x1_0,
     shufflenet_v2_x1_5,
     shufflenet_v2_x2_0,
 )
-from neuralsym.zoo.squeezenet import (
-    squeezenet1_0,
-    squeezenet1_1,
-)
-from neuralsym.zoo.style_transfer import (
-    style_transfer,
-)
-from neuralsym.zoo.swin import (
-    swin_b,
-    swin_s,
-    swin_t,
-    swin_v2_b,
-    swin_v2_s,
-    swin_v2_t,
-)
+from neuralsym.zoo.squeezenet import squeezenet1_0, squeezenet1_1
+from neuralsym.zoo.style_transfer import style_transfer
+from neuralsym.zoo.swin import swin_b, swin_s, swin_t, swin_v2_b, swin_v2_s, swin_v2_t
 from neuralsym.zoo.vgg import (
     vgg11,
     vgg11_bn,
@@ -202,16 +135,8 @@ from neuralsym.zoo.vgg import (
     vgg19_bn,
     vgg19_keras,
 )
-from neuralsym.zoo.vit import (
-    vit_b_16,
-    vit_b_32,
-    vit_h_14,
-    vit_l_16,
-    vit_l_32,
-)
-from neuralsym.zoo.xception import (
-    xception,
-)
+from neuralsym.zoo.vit import vit_b_16, vit_b_32, vit_h_14, vit_l_16, vit_l_32
+from neuralsym.zoo.xception import xception
 
 __all__ = [
     "Info",

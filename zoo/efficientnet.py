@@ -13,12 +13,7 @@ from math import ceil
 import numpy as np
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    batch_norm,
-    initializers,
-    require_shape,
-    scope,
-)
+from neuralsym.layers import batch_norm, initializers, require_shape, scope
 from neuralsym.network import Network
 from neuralsym.weights.imagenet import DEVIATION, MEAN
 from neuralsym.zoo.blocks import divisible, pooled_head

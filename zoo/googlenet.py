@@ -8,14 +8,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    Layer,
-    concat,
-    fork,
-    layer,
-    max_pool2d,
-    relu,
-)
+from neuralsym.layers import Layer, concat, fork, layer, max_pool2d, relu
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import conv_bn, pooled_head
 from neuralsym.zoo.preprocess import Preprocessing

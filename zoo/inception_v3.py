@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    avg_pool2d,
-    chain,
-    concat,
-    fork,
-    max_pool2d,
-    relu,
-    scope,
-)
+from neuralsym.layers import avg_pool2d, chain, concat, fork, max_pool2d, relu, scope
 from neuralsym.layers.base import Layer
 from neuralsym.layers.weights import Init
 from neuralsym.layers.window import Padding

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    initializers,
-    layer,
-    relu,
-    require_shape,
-    scope,
-)
+from neuralsym.layers import initializers, layer, relu, require_shape, scope
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import BRANCH_GAMMA, conv_bn, divisible, pooled_head, squeeze_excite
 from neuralsym.zoo.registry import Family, Options, assemble

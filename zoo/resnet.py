@@ -12,13 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    Layer,
-    layer,
-    max_pool2d,
-    relu,
-    scope,
-)
+from neuralsym.layers import Layer, layer, max_pool2d, relu, scope
 from neuralsym.layers.weights import Init
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import BRANCH_GAMMA, KAIMING, conv_bn, pooled_head

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    layer,
-    max_pool2d,
-    relu,
-    require_shape,
-    scope,
-)
+from neuralsym.layers import layer, max_pool2d, relu, require_shape, scope
 from neuralsym.network import Network
 from neuralsym.zoo.blocks import conv_bn, depthwise_bn, pooled_head
 from neuralsym.zoo.registry import Family, Options, assemble

@@ -10,15 +10,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from neuralsym.core.symbol import Symbol
-from neuralsym.layers import (
-    conv2d,
-    layer,
-    normalisation,
-    relu,
-    scope,
-    tanh,
-    transpose_conv2d,
-)
+from neuralsym.layers import conv2d, layer, normalisation, relu, scope, tanh, transpose_conv2d
 from neuralsym.layers.activation import Activation, activate
 from neuralsym.network import Network
 from neuralsym.zoo.preprocess import Preprocessing

@@ -8,9 +8,7 @@ the first takes the names of `__all__` and nothing else (of Python's own names i
 
 from neuralsym.core.scope import scope
 from neuralsym.layers import aliases, initializers
-from neuralsym.layers.activation import (
-    activation,
-)
+from neuralsym.layers.activation import activation
 from neuralsym.layers.adaptive import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -63,12 +61,7 @@ from neuralsym.layers.depthwise import (
 )
 from neuralsym.layers.einsum_dense import einsum_dense
 from neuralsym.layers.embedding import embedding, embedding_bag, reversible_embedding
-from neuralsym.layers.encode import (
-    category_encoding,
-    discretization,
-    normalization,
-    rescaling,
-)
+from neuralsym.layers.encode import category_encoding, discretization, normalization, rescaling
 from neuralsym.layers.factory import layer, plain_layer
 from neuralsym.layers.global_pool import (
     global_avg_pool1d,
@@ -82,11 +75,7 @@ from neuralsym.layers.global_pool import (
     global_max_pool3d,
 )
 from neuralsym.layers.lookup import integer_lookup, string_lookup
-from neuralsym.layers.lp_pool import (
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-)
+from neuralsym.layers.lp_pool import lp_pool1d, lp_pool2d, lp_pool3d
 from neuralsym.layers.masks import masking
 from neuralsym.layers.merge import (
     add,
@@ -146,11 +135,7 @@ from neuralsym.layers.pool import (
     max_pool3d,
 )
 from neuralsym.layers.positions import position_embedding, rotary_embedding, sinusoidal_positions
-from neuralsym.layers.rearrange import (
-    channel_shuffle,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
+from neuralsym.layers.rearrange import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from neuralsym.layers.rectifiers import (
     celu,
     elu,
@@ -179,13 +164,7 @@ from neuralsym.layers.resize import (
     upsampling_nearest2d,
 )
 from neuralsym.layers.scale import local_response_norm, unit_norm
-from neuralsym.layers.shape import (
-    flatten,
-    permute,
-    repeat_vector,
-    reshape,
-    unflatten,
-)
+from neuralsym.layers.shape import flatten, permute, repeat_vector, reshape, unflatten
 from neuralsym.layers.sigmoids import (
     exponential,
     gelu,
@@ -205,23 +184,9 @@ from neuralsym.layers.sigmoids import (
     tanh,
 )
 from neuralsym.layers.signal import mel_spectrogram, stft_spectrogram
-from neuralsym.layers.similarity import (
-    bilinear,
-    cosine_similarity,
-    dot,
-    pairwise_distance,
-)
-from neuralsym.layers.slide import (
-    fold,
-    unfold,
-)
-from neuralsym.layers.softmaxes import (
-    log_softmax,
-    softmax,
-    softmax2d,
-    softmin,
-    sparsemax,
-)
+from neuralsym.layers.similarity import bilinear, cosine_similarity, dot, pairwise_distance
+from neuralsym.layers.slide import fold, unfold
+from neuralsym.layers.softmaxes import log_softmax, softmax, softmax2d, softmin, sparsemax
 from neuralsym.layers.transformer import (
     transformer,
     transformer_decoder_layer,

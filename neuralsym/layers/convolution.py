@@ -17,12 +17,7 @@ from neuralsym.layers.factory import layer
 from neuralsym.layers.initializers import fans
 from neuralsym.layers.padding import PaddingMode, border_mode, surround
 from neuralsym.layers.weights import Init, bias_weight, weight
-from neuralsym.layers.window import (
-    Padding,
-    Sizes,
-    axis_sizes,
-    padding_attributes,
-)
+from neuralsym.layers.window import Padding, Sizes, axis_sizes, padding_attributes
 
 
 def window(

@@ -19,13 +19,7 @@ from neuralsym.core.tensor import Tensor
 from neuralsym.dtypes import NumberType, number_type
 from neuralsym.errors import FormatError
 from neuralsym.weights.formats.archive import Member, read_archive
-from neuralsym.weights.formats.pickles import (
-    MOST_BYTES,
-    Attributes,
-    Build,
-    Global,
-    read_pickle,
-)
+from neuralsym.weights.formats.pickles import MOST_BYTES, Attributes, Build, Global, read_pickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001

@@ -6,16 +6,7 @@ Ours and Keras's batch norms have no gamma; timm's is taken into the variance.
 from __future__ import annotations
 
 from neuralsym.errors import WeightsError
-from neuralsym.weights.names import (
-    Array,
-    Keys,
-    Parts,
-    Scheme,
-    Shapes,
-    Source,
-    layers_of,
-    paths,
-)
+from neuralsym.weights.names import Array, Keys, Parts, Scheme, Shapes, Source, layers_of, paths
 from neuralsym.weights.schemes.inception_v3 import counted
 
 EPSILON = 1e-3
