@@ -94,7 +94,7 @@ def crossed(made: Layout) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("depth", [0, 1, None, 9])
+@pytest.mark.parametrize("depth", [0, None, pytest.param(9, marks=pytest.mark.slow)])
 def test_networks_of_the_zoo(name: str, depth: int | None) -> None:
     made = layout(zoo.create(name).graph, depth)
     check(made)
