@@ -5,6 +5,8 @@ Conv            (out, in/groups, *k)         the same           (*k, in/groups, 
                                                                 depthwise (*k, in, multiplier)
 ConvTranspose   (in, out/groups, *k)         the same           (*k, out, in)
 MatMul, Gemm    (in, out), or transposed     (out, in)          (in, out), (in, heads, size)
+                                                                of a flattened picture: rows by
+                                                                (*space, channel), ours the reverse
 all others      the same, but for axes of length 1; biases of Keras may be (heads, size)
 """
 
@@ -138,7 +140,53 @@ def _product(framework: Framework, use: Use, array: Array) -> Array:
         else:  # heads and their size as axes of their own
             shape = use.shape[::-1] if swapped else use.shape
             array = array.reshape(shape) if array.size == math.prod(shape) else array
+            return array.T if array.ndim == 2 and swapped else array
+    picture = _flattened(use.node.inputs[0]) if use.index == 1 else ()
+    if array.ndim == 2 and picture and array.shape[0] == math.prod(picture):
+        channels, *space = picture
+        rows = np.moveaxis(array.reshape(*space, channels, -1), -2, 0)
+        array = rows.reshape(array.shape)
     return array.T if array.ndim == 2 and swapped else array
+
+
+_CHANNELS_FIRST = (
+    *("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "BatchNormalization"),
+    *("InstanceNormalization", "GroupNormalization", "DepthToSpace", "SpaceToDepth", "LRN"),
+)
+_ALONG = ("Concat", "Pad", "Slice", "Resize")
+"""What keeps the order of the axes, and not their sizes."""
+
+
+def _flattened(symbol: Symbol | None) -> Shape:
+    """(C, *space) of the picture that a matrix is, row by row; () where it is none of ours."""
+    node = symbol.node if symbol is not None else None
+    while node is not None and node.inputs and node.op_type not in ("Flatten", "Reshape"):
+        before = node.inputs[0]
+        if before is None or before.shape != node.outputs[0].shape:
+            return ()
+        node = before.node
+    before = node.inputs[0] if node is not None and node.inputs else None
+    shape = _shape_of(before)[1:]
+    if before is None or node is None or node.outputs[0].rank != 2 or len(shape) < 2:
+        return ()
+    if min(shape) < 1 or _shape_of(node.outputs[0])[1] != math.prod(shape):
+        return ()
+    return shape if _has_channels_first(before) else ()
+
+
+def _has_channels_first(symbol: Symbol) -> bool:
+    """Whether the axes are certainly [N, C, *space]: an operator on the way here says so."""
+    while True:
+        node = symbol.node
+        if node.op_type in _CHANNELS_FIRST:
+            return True
+        if node.op_type == "Transpose":  # of channels that were last
+            rank = symbol.rank or 0
+            return tuple(node.attr("perm") or ()) == (0, rank - 1, *range(1, rank - 1))
+        before = node.inputs[0] if node.inputs else None
+        if before is None or not (node.op_type in _ALONG or before.shape == symbol.shape):
+            return False
+        symbol = before
 
 
 _ARRANGE: dict[str, Callable[[Framework, Use, Array], Array]] = {

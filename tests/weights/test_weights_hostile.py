@@ -86,6 +86,15 @@ def test_code_in_a_pickle_is_not_run(
     assert marker.exists()  # it would have
 
 
+class Module:
+    """As torch's, whose pickle names its class."""
+
+
+def test_a_whole_model_is_refused_with_the_way_to_its_weights(tmp_path: Path) -> None:
+    data = torch_zip(pickle.dumps(Module(), 2), {})
+    refused(written(tmp_path, "model.pth", data), r"torch\.save\(model\.state_dict\(\), path\)")
+
+
 def dict_of(value: bytes) -> bytes:
     return PROTO + table({"fc.weight": value}) + b"."
 

@@ -370,3 +370,28 @@ def test_names_that_are_none() -> None:
 def test_a_device_without_an_end_is_not_read() -> None:
     with pytest.raises(FormatError, match="/dev/zero is a device"):
         neuralsym.load("/dev/zero")
+
+
+def flattened(last: bool) -> Network:
+    """A map of a flattened picture, which comes with its channels last where `last` says so."""
+    x = nn.input(("N", 2, 4, 5)) | nn.max_pool2d(1) | nn.relu
+    return (
+        (x | nn.permute((2, 3, 1)) if last else x)
+        | nn.flatten
+        | nn.dense(3, name="fc")
+        | nn.get_network()
+    )
+
+
+def test_keras_flattens_pictures_with_the_channels_last() -> None:
+    rng = np.random.default_rng(0)
+    kernel, bias = rng.normal(size=(40, 3)).astype("f4"), rng.normal(size=3).astype("f4")
+    x = rng.normal(size=(2, 2, 4, 5)).astype("f4")
+    wanted = np.maximum(x, 0).transpose(0, 2, 3, 1).reshape(2, -1) @ kernel + bias
+    for last in (False, True):
+        net = flattened(last)
+        net.load_weights({"fc/kernel": kernel, "fc/bias": bias}, scheme="keras")
+        np.testing.assert_allclose(net(x), wanted, rtol=1e-5, atol=1e-5)
+    net = flattened(False)
+    net.load_weights({"fc/kernel": kernel, "fc/bias": bias})  # by our names: ours as they are
+    np.testing.assert_array_equal(net.weights["fc/kernel"], kernel)

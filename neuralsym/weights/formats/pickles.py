@@ -30,6 +30,12 @@ class Global(NamedTuple):
         return ascii(f"{self.module}.{self.name}"[:80])[1:-1]
 
 
+_MAKES_OBJECTS = (0x69, 0x6F, 0x81, 0x92)  # INST, OBJ, NEWOBJ, NEWOBJ_EX
+_WHOLE = (
+    "; where it is a whole model, only its weights can be read: "
+    "torch.save(model.state_dict(), path)"
+)
+
 Build = Callable[..., Any]
 
 
@@ -84,8 +90,9 @@ class _Reader:
                 return value, self.at
             step = _STEPS.get(code)
             if step is None:
+                hint = _WHOLE if code in _MAKES_OBJECTS else ""
                 raise FormatError(
-                    f"its pickle has the opcode {bytes([code])!r}, which can run code"
+                    f"its pickle has the opcode {bytes([code])!r}, which can run code{hint}"
                 )
             step(self)
         raise FormatError(f"its pickle has more than {_MOST_OBJECTS:,} opcodes")
