@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuralsym.cpu.bound import Bound, RowTime, row_times
+from neuralsym.cpu.bound import Bound, RowTime, fail, row_times
 from neuralsym.cpu.constants import aligned_bytes
-from neuralsym.cpu.driver import take_exception
 from neuralsym.cpu.feeds import as_fed, bind_sizes, tensor_inputs
 from neuralsym.cpu.kernels.host import HostKernel, enter, leave
 from neuralsym.cpu.plan import Plan
 from neuralsym.cpu.program import Buffer, Role, Sizes, Step, owner
 from neuralsym.cpu.quick import BUSY, Answer, Feed, answering, computing
-from neuralsym.cpu.rows import aligned_words, unpack_failure
-from neuralsym.errors import ExecutionError, InputError, at_line, did_you_mean
+from neuralsym.cpu.rows import aligned_words
+from neuralsym.errors import ExecutionError, InputError, did_you_mean
 
 if TYPE_CHECKING:
     from neuralsym.cpu.runtime import Cell
@@ -171,7 +170,7 @@ class Instance:
                 else:
                     status = bound.call()
                     if status:
-                        self._fail(bound, status)
+                        fail(bound, status)
             else:
                 self._run_segments()
             self._computed = True
@@ -204,7 +203,7 @@ class Instance:
     def _failed(self, bound: Bound, status: int) -> None:
         self._unsettle()
         self._computed = False
-        self._fail(bound, status)
+        fail(bound, status)
 
     def _get_answer(self) -> None:
         """Remember the places of the run that has just been prepared, if it is a plain one."""
@@ -217,7 +216,7 @@ class Instance:
             places = [(n, self._array(b)) for n, b in self._tensors.items()]
             feeds = [Feed(n, p, p.dtype, p.shape) for n, p in places]
             results = [(n, self._array(b)) for n, b in program.outputs.items()]
-            self.answer = answering(feeds, bound.call, partial(self._fail, bound), results)
+            self.answer = answering(feeds, bound.call, partial(fail, bound), results)
 
     def _refuse_missing(self) -> None:
         name = min(self._missing)
@@ -336,22 +335,7 @@ class Instance:
             finally:
                 leave(bound.frame)
         if status:
-            self._fail(bound, status)
-
-    def _fail(self, bound: Bound, status: int) -> None:
-        failure = unpack_failure(status)
-        assert failure is not None
-        step = bound.plan.row_steps[failure.row]
-        cause = take_exception(bound.frame)
-        if cause is not None and not isinstance(cause, Exception):
-            raise cause  # KeyboardInterrupt and its kin
-        kernel = step.kernel.name if step.kernel else ""
-        meaning = step.kernel.failures.get(failure.status) if step.kernel else None
-        said = _without_place(str(cause), step) if cause else meaning
-        reason = f": {said}" if said else f" (status {failure.status})"
-        raise ExecutionError(
-            f"{step.describe()} failed in kernel {kernel!r}{reason}{at_line(step.where)}"
-        ) from cause
+            fail(bound, status)
 
     # -- values ----------------------------------------------------------------------------
     def _value(self, buffer: Buffer) -> Any:
@@ -479,12 +463,3 @@ class Instance:
 
     def __reduce__(self) -> str:
         raise TypeError("an instance is a run's memory and code: it is never pickled")
-
-
-def _without_place(text: str, step: Step) -> str:
-    """What a step's error says besides the operator and the user's line, which are said already."""
-    text = text.removesuffix(at_line(step.where))
-    for name in (step.describe(), step.op.__name__):
-        if text.startswith(name):
-            return text[len(name) :].removeprefix(":").lstrip()
-    return text
