@@ -22,7 +22,7 @@ from neuralsym.errors import (
 )
 
 if TYPE_CHECKING:
-    from neuralsym import backend, engines, layers, myelin, ops, testing, zoo
+    from neuralsym import backend, draw, engines, layers, myelin, ops, testing, zoo
     from neuralsym.core.graph import Graph
     from neuralsym.core.symbol import Symbol
     from neuralsym.cpu.options import Options
@@ -40,6 +40,7 @@ __all__ = [
     "ops",
     "zoo",
     "engines",
+    "draw",
     "testing",
     "backend",
     "myelin",
@@ -68,6 +69,7 @@ _HOMES = {
     "ops": "neuralsym.ops",
     "zoo": "neuralsym.zoo",
     "engines": "neuralsym.engines",
+    "draw": "neuralsym.draw",
     "testing": "neuralsym.testing",
     "backend": "neuralsym.backend",
     "myelin": "neuralsym.myelin",
