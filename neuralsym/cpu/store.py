@@ -13,7 +13,6 @@ import logging
 import mmap
 import os
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -198,26 +197,30 @@ def candidates(
     files. "" or "off" in one of the first two means no cache at all.
     """
     environment = os.environ if environment is None else environment
-    places: list[Path] = []
+    return tuple(dict.fromkeys(_places(cache_dir, environment)))
+
+
+def _places(cache_dir: str | None, environment: Mapping[str, str]) -> Iterator[Path]:
     for named in (cache_dir, environment.get("NEURALSYM_CACHE_DIR")):
         if named is not None:
             if named.strip() in OFF:
-                return tuple(places)
-            places.append(Path(named).expanduser().absolute())
+                return
+            yield Path(named).expanduser().absolute()
     if environment.get("NUMBA_CACHE_DIR"):
-        places.append(Path(environment["NUMBA_CACHE_DIR"]).absolute() / "neuralsym")
+        yield Path(environment["NUMBA_CACHE_DIR"]).absolute() / "neuralsym"
     caches = environment.get("XDG_CACHE_HOME", "")
     # The XDG convention: a relative path is to be ignored.
     if caches and Path(caches).is_absolute():
-        places.append(Path(caches) / "neuralsym")
+        yield Path(caches) / "neuralsym"
     else:
         try:
-            places.append(Path("~/.cache/neuralsym").expanduser())
+            yield Path("~/.cache/neuralsym").expanduser()
         except RuntimeError:
             log.debug("this user has no home directory")
+    import tempfile  # with all that it imports, and seldom needed
+
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    places.append(Path(tempfile.gettempdir()) / f"neuralsym-{owner}")
-    return tuple(dict.fromkeys(places))
+    yield Path(tempfile.gettempdir()) / f"neuralsym-{owner}"
 
 
 def refusal(place: Path) -> str | None:
@@ -244,16 +247,17 @@ def refusal(place: Path) -> str | None:
 
 
 def _choose(cache_dir: str | None) -> Path | None:
-    places = candidates(cache_dir)
-    for place in places:
+    tried = []
+    for place in _places(cache_dir, os.environ):
+        tried.append(place)
         reason = refusal(place)
         if reason is None:
             return place
         log.info("compiled code is not kept in %s: %s", place, reason)
-    if places:
+    if tried:
         log.warning(
             "no directory can keep compiled code (tried %s), so every process compiles anew; "
             "set NEURALSYM_CACHE_DIR to a directory of your own",
-            ", ".join(map(str, places)),
+            ", ".join(map(str, dict.fromkeys(tried))),
         )
     return None
