@@ -81,16 +81,21 @@ def normalisation(
 batch_norm = normalisation
 
 
-def _axes(x: Symbol, axis: int | Sequence[int]) -> tuple[list[int], list[int]]:
-    """The normalised axes and their sizes, in the order given; all must be fixed."""
-    shape = require_shape(x)
-    rank = len(shape)
+def axes_of(x: Symbol, axis: int | Sequence[int]) -> list[int]:
+    """The axes of x that a setting names, in the order given; BadAttribute where one is not."""
+    rank = len(require_shape(x))
     given = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
     if not given or any(not -rank <= a < rank for a in given):
         raise BadAttribute(f"axis={axis!r}: {x.type} has no such axes")
     wanted = [a % rank for a in given]
     if len(set(wanted)) != len(wanted):
         raise BadAttribute(f"axis={axis!r}: an axis of {x.type} occurs twice")
+    return wanted
+
+
+def _axes(x: Symbol, axis: int | Sequence[int]) -> tuple[list[int], list[int]]:
+    """The normalised axes and their sizes; all must be fixed."""
+    wanted = axes_of(x, axis)
     return wanted, [require_shape(x, axis=a)[a] for a in wanted]
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.errors import BadAttribute, ShapeMismatch
 from neuralsym.layers.base import require_shape
 from neuralsym.layers.factory import layer, plain_layer
+from neuralsym.layers.normalise import axes_of
 
 
 @plain_layer
@@ -20,10 +19,7 @@ def unit_norm(x: Symbol, axis: int | Sequence[int] = -1, *, name: str | None = N
     Keras UnitNormalization; torch functional.normalize; ONNX LpNormalization, or ReduceL2, Max and
     Div.
     """
-    rank = len(require_shape(x))
-    axes = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
-    if not axes or any(not -rank <= a < rank for a in axes):
-        raise BadAttribute(f"axis={axis!r}: {x.type} has no such axes")
+    axes = axes_of(x, axis)
     if len(axes) == 1:
         return ops.lp_normalization(x, axis=axes[0], p=2)
     return x / ops.max([ops.reduce_l2(x, axes, keepdims=1), 1e-12])
