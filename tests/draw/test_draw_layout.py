@@ -215,6 +215,7 @@ def test_values_that_weights_alone_give_are_lines() -> None:
     made = outline(Graph({"y": x @ kernel}))
     assert [box.caption.title for box in made.boxes] == ["x", "MatMul", "y"]
     assert made.boxes[1].caption.lines == ("B 4×3 by Transpose",)
+    assert any("made by Transpose perm (1, 0)" in line for line in made.boxes[1].caption.detail)
     given_out = outline(Graph({"y": x @ kernel, "k": kernel}))
     assert sum("Transpose" in box.caption.title for box in given_out.boxes) == 1
 

@@ -122,7 +122,7 @@ def caption(graph: Graph, node: Node, beside: frozenset[Node] = frozenset()) -> 
         title = f"{title} {words.pop(0)}"
     lines = [*_filled(words), *stored_lines(graph, node, beside)]
     said = tuple(short(line) for line in lines)
-    return Caption(short(title), said, tuple(_detail(graph, node)))
+    return Caption(short(title), said, tuple(_detail(graph, node, beside)))
 
 
 def _filled(words: Sequence[str]) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _filled(words: Sequence[str]) -> Iterator[str]:
         yield line
 
 
-def _detail(graph: Graph, node: Node) -> Iterator[str]:
+def _detail(graph: Graph, node: Node, beside: frozenset[Node]) -> Iterator[str]:
     yield f"{op_text(node)} {graph.names[node]}"
     formals = node.op.schema.inputs
     for i, symbol in enumerate(node.inputs):
@@ -150,6 +150,10 @@ def _detail(graph: Graph, node: Node) -> Iterator[str]:
     for name, value in sorted(node.attrs.items()):
         if name not in node.op.body_attributes:
             yield short(f"{name}: {_attribute(value)}", DETAIL)
+    for made in _walk(node, beside):
+        if made in beside:
+            what = " ".join([op_text(made), *settings(made)])
+            yield short(f"{graph.names[made]} is made by {what}", DETAIL)
     for symbol in node.outputs:
         yield short(f"gives {graph.value_name(symbol)}: {symbol.type}", DETAIL)
 
@@ -187,16 +191,19 @@ def _stored(graph: Graph, node: Node, beside: frozenset[Node]) -> Iterator[tuple
 
 def weights_of(node: Node, beside: frozenset[Node]) -> list[Node]:
     """The weights that a node takes, itself or by way of nodes in `beside`, in order."""
+    return [at for at in _walk(node, beside) if at.op is Weight]
+
+
+def _walk(node: Node, beside: frozenset[Node]) -> list[Node]:
+    """What a node takes, and what those of it that are in `beside` take, each once."""
     found: dict[Node, None] = {}
     stack = [symbol.node for symbol in reversed(node.operands)]
-    seen: set[Node] = set()
     while stack:
         at = stack.pop()
-        if at.op is Weight:
+        if at not in found:
             found[at] = None
-        elif at in beside and at not in seen:
-            seen.add(at)
-            stack.extend(symbol.node for symbol in reversed(at.operands))
+            if at in beside:
+                stack.extend(symbol.node for symbol in reversed(at.operands))
     return list(found)
 
 
