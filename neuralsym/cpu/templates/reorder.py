@@ -18,6 +18,7 @@ Descriptor (`ReorderWord`); strides in bytes, activations by their first inner p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Literal
@@ -159,25 +160,26 @@ def _transposed(
     with f.loop(whole, step=width) as at:
         plain_at, blocked_at = f.mul(at.index, 4), f.mul(at.index, blocked)
         if text.move == "block":
-            rows = _plain_rows(f, f.at(row.source, plain_at), channel, width)
+            rows = _plain_rows(f, f.at(row.source, plain_at), [channel] * (width - 1))
             values = transpose(f, [f.load(text.kind, r) for r in rows], width)
             for i, value in enumerate(values):
                 f.store(text.kind, value, f.at(f.at(row.target, blocked_at), i * blocked))
         else:
             start = f.at(row.source, blocked_at)
             loaded = [f.load(text.kind, f.at(start, i * blocked)) for i in range(width)]
-            rows = _plain_rows(f, f.at(row.target, plain_at), channel, width)
+            rows = _plain_rows(f, f.at(row.target, plain_at), [channel] * (width - 1))
             for value, place in zip(transpose(f, loaded, width), rows, strict=True):
                 f.store(text.kind, value, place)
     with f.loop(row.pixels, start=whole, step=width) as at:
         plain_at, blocked_at = f.mul(at.index, 4), f.mul(at.index, blocked)
         count = f.minimum(f.sub(row.pixels, at.index), width)
-        masks = [
-            f.lane_mask(f.select(f.compare("sgt", row.channels, i), "i64", count, 0), width)
-            for i in range(width)
-        ]
+        there = [f.compare("sgt", row.channels, i) for i in range(width)]
+        masks = [f.lane_mask(f.select(is_there, "i64", count, 0), width) for is_there in there]
+        # Channels that are not there stand at the last one that is: an access that is masked out
+        # but lies in no page of the process would cost a thousand others.
+        steps = [f.select(is_there, "i64", channel, 0) for is_there in there[1:]]
         if text.move == "block":
-            rows = _plain_rows(f, f.at(row.source, plain_at), channel, width)
+            rows = _plain_rows(f, f.at(row.source, plain_at), steps)
             loaded = [f.masked_load(text.kind, r, m) for r, m in zip(rows, masks, strict=True)]
             for i, value in enumerate(transpose(f, loaded, width)):
                 f.store(text.kind, value, f.at(square, i * blocked), 64 if width == 16 else 4)
@@ -185,15 +187,16 @@ def _transposed(
         else:
             _vectors(f, text, f.at(row.source, blocked_at), square, count)
             loaded = [f.load(text.kind, f.at(square, i * blocked)) for i in range(width)]
-            rows = _plain_rows(f, f.at(row.target, plain_at), channel, width)
+            rows = _plain_rows(f, f.at(row.target, plain_at), steps)
             for value, place, mask in zip(transpose(f, loaded, width), rows, masks, strict=True):
                 f.masked_store(text.kind, value, place, mask)
 
 
-def _plain_rows(f: Function, start: str, channel: str, width: int) -> list[str]:
+def _plain_rows(f: Function, start: str, steps: Sequence[str]) -> list[str]:
+    """Where the rows of the channels of a square begin, given from each to the next."""
     rows = [start]
-    for _ in range(1, width):
-        rows.append(f.at(rows[-1], channel))
+    for step in steps:
+        rows.append(f.at(rows[-1], step))
     return rows
 
 
