@@ -262,7 +262,7 @@ def _dims(
 
 
 def _measuring(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--threads", type=_positive, default=1, help="pinned; as many for each side (1)")
+    parser.add_argument("--threads", type=_positive, default=1, help="pinned, as many a side (1)")
     parser.add_argument("--batch", type=_positive, help="size of a free first axis (1)")
     parser.add_argument("--seed", type=int, default=0, help="of the random input (0)")
     _dims(parser)
