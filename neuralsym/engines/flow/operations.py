@@ -7,63 +7,39 @@ multi-indices, results counted in int32), Myelin's meaning is built.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
+from neuralsym.engines.flow.helpers import (
+    Build,
+    Built,
+    counted,
+    flattened,
+    ints,
+    rank_of,
+    swapped,
+    zeros_for,
+)
+from neuralsym.engines.flow.lookup import LOOKUPS, scattered
 from neuralsym.engines.flow.step import Step
-
-Built = Symbol | Sequence[Symbol]
-Build = Callable[[Step], Built]
 
 _MOST = 2**48
 _ALL = -1
 """In `sizes`: as many elements as are left."""
 
 
-def _rank(step: Step, x: Symbol) -> int:
-    if x.rank is None:
-        step.wrong("the rank of its input is not known")
-    return x.rank
-
-
-def _swapped(step: Step, x: Symbol) -> Symbol:
-    """The last two axes exchanged."""
-    rank = _rank(step, x)
-    if rank < 2:
-        return x
-    return ops.transpose(x, perm=(*range(rank - 2), rank - 1, rank - 2))
-
-
-def _flat(x: Symbol) -> Symbol:
-    return ops.reshape(x, np.array([-1]))
-
-
-def _zeros(shape: Sequence[int], like: Symbol) -> Symbol:
-    """Zeros of a number type, of which none is stored."""
-    return ops.expand(ops.constant(0, str(like.dtype)), np.array(shape, np.int64))
-
-
-def _ints(x: Symbol) -> Symbol:
-    return x if x.dtype == NumberType.INT64 else ops.cast(x, to="int64")
-
-
-def _counted(x: Symbol) -> Symbol:
-    """A number of elements, which Myelin holds in 32 bits."""
-    return ops.cast(x, to="int32")
-
-
 # -- products ------------------------------------------------------------------------------------
 def _product(step: Step, x: Symbol, y: Symbol) -> Symbol:
     if step.op.flag_attr("transpose_a") or step.op.flag_attr("adj_x"):
-        x = _swapped(step, x)
+        x = swapped(step, x)
     if step.op.flag_attr("transpose_b") or step.op.flag_attr("adj_y"):
-        y = _swapped(step, y)
+        y = swapped(step, y)
     made = ops.matmul(x, y)
-    return _swapped(step, made) if step.op.flag_attr("transpose_c") else made
+    return swapped(step, made) if step.op.flag_attr("transpose_c") else made
 
 
 def _matmul(step: Step) -> Built:
@@ -83,7 +59,7 @@ def _matmul_relu(step: Step) -> Built:
 
 def _linear(step: Step) -> Built:
     x, weight, bias = step.take(3)
-    return ops.add(ops.matmul(x, _swapped(step, weight)), bias)
+    return ops.add(ops.matmul(x, swapped(step, weight)), bias)
 
 
 # -- assignments ---------------------------------------------------------------------------------
@@ -103,7 +79,7 @@ def _assign_add_scatter(step: Step) -> Built:
     target, indices, values, *rest = step.take(3, 4)
     if rest:
         step.wrong("an out-of-vocabulary row that is assigned to is for training")
-    step.updates[0] = made = _scattered(step, target, indices, values)
+    step.updates[0] = made = scattered(step, target, indices, values)
     return made
 
 
@@ -111,12 +87,12 @@ def _assign_add_scatter(step: Step) -> Built:
 def _transpose(step: Step) -> Built:
     x, *rest = step.take(1, 2)
     perm = step.integers("perm") or (step.known(1, "order of axes") if rest else None)
-    return ops.transpose(x, perm=perm or tuple(reversed(range(_rank(step, x)))))
+    return ops.transpose(x, perm=perm or tuple(reversed(range(rank_of(step, x)))))
 
 
 def _reshape(step: Step) -> Built:
     x, shape = step.take(2)
-    return ops.reshape(x, _ints(shape))
+    return ops.reshape(x, ints(shape))
 
 
 def _resize(step: Step) -> Built:
@@ -126,8 +102,8 @@ def _resize(step: Step) -> Built:
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count > _MOST:
         step.wrong(f"cannot have the shape {shape}")
-    zeros = _zeros([count], x)
-    filled = ops.slice(ops.concat([_flat(x), zeros], axis=0), [0], [count])
+    zeros = zeros_for([count], x)
+    filled = ops.slice(ops.concat([flattened(x), zeros], axis=0), [0], [count])
     return ops.reshape(filled, np.array(shape, np.int64))
 
 
@@ -149,7 +125,7 @@ def _slice(step: Step) -> Built:
     """From a beginning, as many elements as `size` says; -1 for all that are left."""
     x, begin, _ = step.take(3)
     sizes = step.known(2, "size")
-    begin = _ints(_flat(begin))
+    begin = ints(flattened(begin))
     left = np.array([size == _ALL for size in sizes])
     ends = ops.add(begin, np.array([max(size, 0) for size in sizes], np.int64))
     if left.any():
@@ -184,19 +160,19 @@ def _unpack(step: Step) -> Built:
 
 def _fill(step: Step) -> Built:
     shape, value = step.take(2)
-    return ops.expand(value, _ints(shape))
+    return ops.expand(value, ints(shape))
 
 
 def _tile(step: Step) -> Built:
     x, repeats = step.take(2)
-    return ops.tile(x, _ints(repeats))
+    return ops.tile(x, ints(repeats))
 
 
 def _space_to_batch(step: Step) -> Built:
     """[N, *space, ...] -> [N * blocks, *space / block, ...], after zero padding."""
     x, _, _ = step.take(3)
     blocks, pads = step.known(1, "blocks"), step.known(2, "paddings")
-    count, rank = len(blocks), _rank(step, x)
+    count, rank = len(blocks), rank_of(step, x)
     before = [0, *pads[0::2], *[0] * (rank - count - 1)]
     after = [0, *pads[1::2], *[0] * (rank - count - 1)]
     x = ops.pad(x, np.array(before + after, np.int64))
@@ -237,120 +213,18 @@ def _sizes(step: Step, x: Symbol) -> list[int]:
     return [0, *(int(size) for size in x.shape[1:] if isinstance(size, int))]
 
 
-# -- lookup --------------------------------------------------------------------------------------
-def _gather(step: Step) -> Built:
-    """Rows of a table; the last axis of the indices is a multi-index where they have two or more.
-
-    With a third input, indices below zero give it in the place of a row.
-    """
-    table, indices, *rest = step.take(2, 3)
-    batch = step.integer("batch", 0) or 0
-    oov = rest[0] if rest else None
-    if oov is None:
-        return _rows(step, table, indices, batch)
-    outside = ops.less(indices, ops.constant(0, str(indices.dtype)))
-    rows = _rows(step, table, ops.max([indices, ops.constant(0, str(indices.dtype))]), batch)
-    if _rank(step, indices) >= 2:
-        outside = ops.cast(
-            ops.reduce_max(ops.cast(outside, to="int32"), np.array([-1]), keepdims=0), to="bool"
-        )
-    spread = _rank(step, rows) - _rank(step, outside)
-    if spread > 0:
-        axes = np.arange(_rank(step, outside), _rank(step, rows))
-        outside = ops.unsqueeze(outside, axes)
-    return ops.where(outside, oov, rows)
-
-
-def _rows(step: Step, table: Symbol, indices: Symbol, batch: int = 0) -> Symbol:
-    if _rank(step, indices) < 2:
-        return ops.gather(table, indices, axis=batch)
-    return ops.gather_nd(table, _ints(indices), batch_dims=batch)
-
-
-def _gather_v2(step: Step) -> Built:
-    """TensorFlow's: along an axis, the indices in the place of the axis."""
-    table, indices, *rest = step.take(2, 3)
-    return ops.gather(table, indices, axis=step.known(2, "axis")[0] if rest else 0)
-
-
-def _gather_nd(step: Step) -> Built:
-    table, indices = step.take(2)
-    return ops.gather_nd(table, _ints(indices))
-
-
-def _pooled(how: str) -> Build:
-    """The sum, average or maximum of the rows at indices; those below zero are left out."""
-
-    def build(step: Step) -> Built:
-        table, indices, *_ = step.take(2, 3)
-        width = _rank(step, table) - 1
-        flat = _flat(indices)
-        zero = ops.constant(0, str(flat.dtype))
-        inside = ops.greater_or_equal(flat, zero)
-        rows = ops.gather(table, ops.max([flat, zero]), axis=0)
-        mask = ops.unsqueeze(inside, np.arange(1, width + 1))
-        first = np.array([0])
-        number = str(table.dtype)
-        if how == "max":
-            lowest = ops.constant(-np.inf, number)
-            made = ops.reduce_max(ops.where(mask, rows, lowest), first, keepdims=1)
-        else:
-            kept = ops.where(mask, rows, ops.constant(0, number))
-            made = ops.reduce_sum(kept, first, keepdims=1)
-            if how == "avg":
-                count = ops.reduce_sum(ops.cast(mask, to=number), first, keepdims=1)
-                made = ops.div(made, ops.max([count, ops.constant(1, number)]))
-        out = step.declared()
-        return made if out is None or out.rank() != width else ops.squeeze(made, first)
-
-    return build
-
-
-def _scatter(step: Step) -> Built:
-    """Zeros of the result's shape with values added at indices."""
-    indices, values, *_ = step.take(2, 4)
-    out = step.declared()
-    shape = list(out.shape) if out is not None else []
-    if not shape or min(shape) < 1:
-        step.wrong("the shape of its result must be declared")
-    return _scattered(step, _zeros(shape, values), indices, values)
-
-
-def _scattered(step: Step, target: Symbol, indices: Symbol, values: Symbol) -> Symbol:
-    if _rank(step, indices) < 2:
-        indices = ops.unsqueeze(indices, np.array([-1]))
-    if step.op.flag_attr("pooled"):
-        count = ops.slice(ops.shape(indices), [0], [1])
-        shape = ops.concat([count, ops.slice(ops.shape(target), [1], [2**31])], axis=0)
-        values = ops.expand(values, shape)
-    return ops.scatter_nd(target, _ints(indices), values, reduction="add")
-
-
-def _one_hot(step: Step) -> Built:
-    index, *rest = step.take(1, 2)
-    depth = step.integer("depth")
-    out = step.declared()
-    if depth is None and out is not None and out.rank():
-        depth = out.shape[-1]
-    if depth is None:
-        step.wrong("attribute depth is missing")
-    number = str((out.dtype if out is not None else None) or NumberType.FLOAT32)
-    marks = ops.one_hot(index, np.array(depth), ops.constant(np.array([0, 1]), number))
-    return ops.mul(marks, rest[0]) if rest else marks
-
-
 # -- sizes ---------------------------------------------------------------------------------------
 def _shape(step: Step) -> Built:
-    return _counted(ops.shape(step.take(1)[0]))
+    return counted(ops.shape(step.take(1)[0]))
 
 
 def _size(step: Step) -> Built:
-    return _counted(ops.size(step.take(1)[0]))
+    return counted(ops.size(step.take(1)[0]))
 
 
 def _rank_of(step: Step) -> Built:
     (x,) = step.take(1)
-    return _counted(ops.size(ops.shape(x))) if x.rank is None else ops.constant(x.rank, "int32")
+    return counted(ops.size(ops.shape(x))) if x.rank is None else ops.constant(x.rank, "int32")
 
 
 # -- reductions ----------------------------------------------------------------------------------
@@ -378,7 +252,7 @@ def _arg(best: Callable[..., Symbol], value: Callable[..., Symbol]) -> Build:
         x = step.take(1, 2)[0]
         axes = step.axes()
         if axes is None:
-            x, axis = _flat(x), 0
+            x, axis = flattened(x), 0
         else:
             axis = axes[0]
         keep = step.keepdims()
@@ -399,7 +273,7 @@ def _softmax(step: Step) -> Built:
     axis = step.integer("axis")
     if axis is not None:
         return ops.softmax(x, axis=axis)
-    return ops.reshape(ops.softmax(_flat(x), axis=0), ops.shape(x))
+    return ops.reshape(ops.softmax(flattened(x), axis=0), ops.shape(x))
 
 
 def _last_softmax(step: Step) -> Built:
@@ -447,15 +321,7 @@ OPERATIONS: dict[str, Build] = {
     "Tile": _tile,
     "SpaceToBatchND": _space_to_batch,
     "BatchToSpaceND": _batch_to_space,
-    "Gather": _gather,
-    "GatherV2": _gather_v2,
-    "GatherNd": _gather_nd,
-    "GatherSum": _pooled("sum"),
-    "GatherAvg": _pooled("avg"),
-    "GatherMax": _pooled("max"),
-    "Lookup": _pooled("sum"),
-    "Scatter": _scatter,
-    "OneHot": _one_hot,
+    **LOOKUPS,
     "Shape": _shape,
     "Size": _size,
     "Rank": _rank_of,

@@ -24,8 +24,9 @@ from neuralsym.dtypes import NumberType
 from neuralsym.engines.flow import recipe
 from neuralsym.engines.flow.elementwise import ELEMENTWISE
 from neuralsym.engines.flow.flow import Flow
+from neuralsym.engines.flow.helpers import Build
 from neuralsym.engines.flow.notes import BlobNotes, FlowNotes, VariableNotes
-from neuralsym.engines.flow.operations import OPERATIONS, Build
+from neuralsym.engines.flow.operations import OPERATIONS
 from neuralsym.engines.flow.parts import BATCH, Blob, Function, Operation, Variable
 from neuralsym.engines.flow.spelling import (
     DIMS,

@@ -10,15 +10,11 @@ from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.dtypes import NumberType
 from neuralsym.engines.flow.elementwise import ELEMENTWISE
-from neuralsym.engines.flow.operations import OPERATIONS, Build, Built
+from neuralsym.engines.flow.helpers import Build, Built, ints
+from neuralsym.engines.flow.operations import OPERATIONS
 from neuralsym.engines.flow.step import Step
 
 _END = np.iinfo(np.int64).max
-
-
-def ints(x: Symbol) -> Symbol:
-    """As int64, in which ONNX has sizes and places."""
-    return x if x.dtype == NumberType.INT64 else ops.cast(x, to="int64")
 
 
 def _at(*axes: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

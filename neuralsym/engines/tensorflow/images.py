@@ -13,7 +13,7 @@ import numpy as np
 
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
-from neuralsym.engines.flow.operations import Build, Built
+from neuralsym.engines.flow.helpers import Build, Built
 from neuralsym.engines.flow.step import Step
 
 

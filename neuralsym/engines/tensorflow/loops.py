@@ -15,7 +15,7 @@ import numpy as np
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.engines.flow import Operation, Variable
-from neuralsym.engines.flow.operations import Build, Built
+from neuralsym.engines.flow.helpers import Build, Built
 from neuralsym.engines.flow.step import Called, Step
 
 _FORWARD = ("Identity", "StopGradient")

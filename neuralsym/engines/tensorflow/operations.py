@@ -13,7 +13,8 @@ import numpy as np
 from neuralsym import ops
 from neuralsym.core.symbol import Symbol
 from neuralsym.engines.flow.elementwise import ELEMENTWISE
-from neuralsym.engines.flow.operations import OPERATIONS, Build, Built
+from neuralsym.engines.flow.helpers import Build, Built
+from neuralsym.engines.flow.operations import OPERATIONS
 from neuralsym.engines.flow.step import Step
 from neuralsym.engines.tensorflow.arrays import ARRAYS
 from neuralsym.engines.tensorflow.images import IMAGES
