@@ -17,6 +17,8 @@ from neuralsym.errors import ExecutionError, NeuralsymError
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FEW = ["float32", "float16", "int8", "uint64"]
 ALL = [*FEW, "float64", "int16", "int32", "int64", "uint8", "uint16", "uint32", BFLOAT16]
+RARE = ("float16", "float64", "int32", "int64")
+LONG = ["float32", *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in RARE)]
 
 
 def elements(dtype):
@@ -62,6 +64,28 @@ def test_top_k(x, data):
     np.testing.assert_array_equal(indices, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
     assert values.dtype == x.dtype
+
+
+def many(dtype, rng):
+    """Two lines of 200 numbers over the whole range of a type, many of them twice."""
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        info = np.iinfo(kind)
+        made = rng.integers(info.min, info.max, (2, 200), kind, endpoint=True)
+    else:
+        made = (rng.normal(size=(2, 200)) * 10.0 ** rng.integers(-9, 5, (2, 200))).astype(kind)
+        made[:, :6] = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
+    return np.take_along_axis(made, rng.integers(0, 200, (2, 200)), 1)
+
+
+@pytest.mark.parametrize("dtype", LONG)
+@pytest.mark.parametrize(("k", "largest"), [(200, 1), (200, 0), (30, 1)])
+def test_long_lines_are_sorted(dtype, k, largest, rng):
+    x = many(dtype, rng)
+    outputs = list(ops.top_k(fed("x", x), [k], largest=largest))
+    values, indices = run(outputs, {"x": x}, kernel="topk")
+    np.testing.assert_array_equal(indices, first_k(x, k, 1, largest))
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, 1))
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.host import ArrayStep
 from neuralsym.cpu.kernels.indexed import one_hot_code
 from neuralsym.cpu.kernels.movement import View, copy_rows, view
+from neuralsym.cpu.kernels.radix import DIGITS, WORTH, radix_group, radix_rows
 from neuralsym.cpu.kernels.reduce import scan_code
 from neuralsym.cpu.kernels.sort import STACK, group, order_of, top_k, top_k_rows
 from neuralsym.cpu.kernels.units import REALS, UNITS, are_tensors, units
@@ -29,6 +30,10 @@ BY_ROWS = (
     *(NumberType.INT32, NumberType.INT64),
 )
 """The types for which TopK has a loop of its own over rows."""
+
+
+SOME = 8
+"""For more than this part of a line, all of it is sorted."""
 
 
 def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
@@ -53,6 +58,17 @@ class TopK(Kernel):
 
     def adjust(self, step: Step) -> None:
         step.need_scratch("stacks", lambda sizes: 8 * STACK * sizes.workers)
+        x, values = step.inputs[0], step.outputs[0]
+        assert x is not None
+
+        def room(sizes: Sizes) -> int:
+            """Two lines of keys and of places, and the digits."""
+            if step.attr("axis") % x.rank != x.rank - 1:
+                return 0
+            n, k = (sizes.shape(b)[-1] for b in (x, values))
+            return 8 * (4 * n + DIGITS) * sizes.workers if _by_digits(n, k) else 0
+
+        step.need_scratch("digits", room)
 
     def rows(self, step: Step, sizes: Sizes) -> Sequence[Row]:
         x, (values, indices) = step.inputs[0], step.outputs
@@ -68,6 +84,8 @@ class TopK(Kernel):
             )
         kind = _seen(x.dtype)
         rows = axis % x.rank == x.rank - 1 and x.dtype in BY_ROWS
+        if rows and _by_digits(given[1], made[1]):
+            return [self._sorted(step, sizes, given[:2], made[:2])]
         if rows:
             given, made = given[:2], made[:2]
         sides = [
@@ -83,6 +101,30 @@ class TopK(Kernel):
         return [
             array_row(step, sizes, loop, sides, [int(bool(step.attr("largest")))], name="top_k")
         ]
+
+    def _sorted(
+        self, step: Step, sizes: Sizes, given: tuple[int, ...], made: tuple[int, ...]
+    ) -> Row:
+        """So many of a line are wanted that all of it is sorted."""
+        x, (values, indices) = step.inputs[0], step.outputs
+        assert x is not None
+        kind, memory = UNITS[x.dtype.itemsize], step.scratch["digits"].buffer
+        lines = (sizes.workers, 2, given[1])
+        sides = [
+            Side(x, kind, given),
+            Side(values, kind, made, "out"),
+            Side(indices, "int64", made, "out"),
+            Side(memory, "uint64", lines, "out"),
+            Side(Operand(memory, 8 * prod(lines)), "int64", lines, "out"),
+            Side(Operand(memory, 16 * prod(lines)), "int64", (sizes.workers, DIGITS), "out"),
+        ]
+        largest = [int(bool(step.attr("largest")))]
+        return array_row(step, sizes, radix_rows(x.dtype), sides, largest, name="sort")
+
+
+def _by_digits(n: int, k: int) -> bool:
+    """Whether the k first of n are found soonest by sorting all of them."""
+    return n >= WORTH and SOME * k >= n
 
 
 class Hardmax(Kernel):
@@ -252,13 +294,23 @@ class Unique(Chosen):
         n = seen[1]
         kind = number_type(x.dtype)
         whole = self.ordered(x).reshape(seen)
-        if kind is NumberType.BOOL:
-            whole = whole.view(np.uint8)
-        order, spare, first, inverse, counts = (np.empty(n, np.int64) for _ in range(5))
-        found = np.zeros(1, np.int64)
+        first, inverse, counts = (np.empty(n, np.int64) for _ in range(3))
+        found, places = np.zeros(1, np.int64), np.empty((2, n), np.int64)
+        if x.size == n and kind not in COMPLEX:
+            loop = radix_group(kind)
+            whole = whole.view(UNITS[kind.itemsize]).reshape(n)
+            room: tuple[NDArray[Any], ...] = (
+                np.empty((2, n), np.uint64),
+                places,
+                np.empty(DIGITS, np.int64),
+            )
+        else:
+            loop, room = group(order_of(kind)), (places[0], places[1])
+            if kind is NumberType.BOOL:
+                whole = whole.view(np.uint8)
         operands: list[tuple[NDArray[Any], Direction]] = [(whole, "in")]
-        operands += [(a, "out") for a in (order, spare, first, inverse, counts, found)]
-        self.call(group(order_of(kind)), operands, [int(bool(step.attr("sorted")))])
+        operands += [(a, "out") for a in (*room, first, inverse, counts, found)]
+        self.call(loop, operands, [int(bool(step.attr("sorted")))])
         groups = int(found[0])
         first, counts = first[:groups].copy(), counts[:groups].copy()
         if axis is None:

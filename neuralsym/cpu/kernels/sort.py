@@ -252,6 +252,22 @@ def top_k_rows(comes_before: Before) -> Callable[..., None]:
 
 
 # -- equal slices --------------------------------------------------------------------------------
+def renumbered(order: Any, spare: Any, first: Any, inverse: Any, counts: Any, groups: int) -> None:
+    """Groups in the order in which they are met; `order` becomes the new number of each."""
+    n, number = inverse.shape[0], 0
+    for i in range(n):
+        g = inverse[i]
+        if first[g] == i:
+            order[g] = number
+            spare[number] = counts[g]
+            number += 1
+        inverse[i] = order[g]
+    for i in range(n - 1, -1, -1):
+        first[inverse[i]] = i
+    for g in range(groups):
+        counts[g] = spare[g]
+
+
 @cache
 def group(comes_before: Before) -> Callable[..., None]:
     """The loop of Unique: which of the n slices of x [outer, n, inner] are equal.
@@ -314,18 +330,6 @@ def group(comes_before: Before) -> Callable[..., None]:
             inverse[order[at]] = groups - 1
         found[0] = groups
         if not by_value:
-            # By where they are met first: `order` becomes the new number of each group.
-            number = 0
-            for i in range(n):
-                g = inverse[i]
-                if first[g] == i:
-                    order[g] = number
-                    spare[number] = counts[g]
-                    number += 1
-                inverse[i] = order[g]
-            for i in range(n - 1, -1, -1):
-                first[inverse[i]] = i
-            for g in range(groups):
-                counts[g] = spare[g]
+            renumbered(order, spare, first, inverse, counts, groups)
 
     return loop
