@@ -169,11 +169,11 @@ def measure(
 
     threads: for each side, all pinned to the same processors. batch: as for `batch_feed`. feed:
     random values from `seed` if None. model: the .onnx file that the peers open; what
-    `Network.save` would write otherwise. clock: "cpu" (of the process; the default for one thread) or "wall" (for
-    several). rounds: how many, or as many as fit into `seconds` of all sides together. spinning:
-    let the workers of onnxruntime spin when they have nothing to do, which is its default, but
-    takes the cores from the side that is being timed.
-    progress: as for `Network.compile`.
+    `Network.save` would write otherwise. clock: "cpu" (of the process; the default for one thread)
+    or "wall" (for several). rounds: how many, or as many as fit into `seconds` of all sides
+    together. spinning: let the workers of onnxruntime spin when they have nothing to do, which is
+    its default, but takes the cores from the side that is being timed. progress: as for
+    `Network.compile`.
 
     The network is compiled anew with these options and stays so. Raises BadAttribute for a peer
     that is unknown, not installed or refuses the model, and for threads that the machine lacks.
