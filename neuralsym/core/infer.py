@@ -6,6 +6,7 @@ asked, so that nobody's file makes it allocate by a number that the file merely 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def infer(call: Call) -> tuple[tuple[Type, ...], tuple[Known, ...]]:
 def fold(call: Call, types: Sequence[Type]) -> tuple[Known, ...]:
     """The outputs' values where the inputs' known values tell them, of bounded size."""
     nothing: tuple[Known, ...] = (None,) * call.count
-    if not call.op.deterministic:
+    if not call.op.deterministic or all(map(_too_long, types)):
         return nothing
     try:
         values = call.op.fold(call)
@@ -66,6 +67,14 @@ def fold(call: Call, types: Sequence[Type]) -> tuple[Known, ...]:
             value = None
         kept.append(value)
     return tuple(kept)
+
+
+def _too_long(type: Type) -> bool:
+    """Whether a value has more elements than are kept: nothing, reduced, may become much."""
+    if not isinstance(type, TensorType) or type.shape is None:
+        return False
+    sizes = [d for d in type.shape if isinstance(d, int)]
+    return len(sizes) == len(type.shape) and math.prod(sizes) > KNOWN_LIMIT
 
 
 def type_name(type: Type) -> str:
