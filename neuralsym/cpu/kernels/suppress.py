@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from neuralsym.cpu.arrays import Direction
 from neuralsym.cpu.kernels.select import Chosen
 from neuralsym.cpu.library import Library
 from neuralsym.cpu.program import Step
@@ -43,43 +44,46 @@ class NonMaxSuppression(Chosen):
         limit = min(max(int(most), 0), count)
         if not limit or not batches * classes:
             return [np.empty((0, 3), np.int64)]
-        kept = np.empty((batches, classes, count), np.int64)
-        counts = np.zeros((batches, classes), np.int64)
+        found = np.empty((batches * classes * limit, 3), np.int64)
+        total, heap = np.zeros(1, np.int64), np.empty(count, np.uint64)
         given = len(values) > 4 and values[4] is not None and values[4].size > 0
         corners = np.empty((5, limit), boxes.dtype)
-        self.call(
-            _select,
-            [(boxes, "in"), (scores, "in"), (kept, "out"), (counts, "out"), (corners, "out")],
-            [limit, float(overlap), float(least), given, bool(step.attr("center_point_box"))],
-        )
-        found = np.empty((int(counts.sum()), 3), np.int64)
-        self.call(_listed, [(kept, "in"), (counts, "in"), (found, "out")])
-        return [found]
+        operands: list[tuple[Any, Direction]] = [
+            *((boxes, "in"), (scores, "in"), (scores.view(np.uint32), "in")),
+            *((found, "out"), (total, "out"), (heap, "out"), (corners, "out")),
+        ]
+        options = [limit, float(overlap), float(least), given, bool(step.attr("center_point_box"))]
+        self.call(_select, operands, options)
+        return [found[: int(total[0])].copy()]
 
 
-def _ahead(scores: Any, a: int, b: int) -> bool:
-    """Whether candidate a is better than b; NaN is worse than any number."""
-    x, y = scores[a], scores[b]
-    if x > y or (y != y and x == x):
-        return True
-    if y > x or (x != x and y == y):
-        return False
-    return a < b
+LOW = np.uint64(0xFFFFFFFF)
+SIGN, SIZE, INFINITY = np.uint64(0x80000000), np.uint64(0x7FFFFFFF), np.uint64(0x7F800000)
 
 
-def _sink(scores: Any, heap: Any, start: int, size: int) -> None:
+def _entry(bits: Any, i: int) -> Any:
+    """A candidate as one number: the larger the better its score, then the lower its index.
+
+    bits: of the score; NaN is worse than any number, and -0.0 is 0.0.
+    """
+    size = np.uint64(bits) & SIZE
+    rank = SIGN - size if np.uint64(bits) & SIGN else SIGN + size
+    if size > INFINITY:
+        rank = np.uint64(0)
+    return (rank << np.uint64(32)) | (LOW - np.uint64(i))
+
+
+def _sink(heap: Any, start: int, size: int) -> None:
     """Move the entry at `start` down to its place in a heap whose root is the best."""
-    if start >= size:
-        return
     moved = heap[start]
     at = start
     while True:
         child = 2 * at + 1
         if child >= size:
             break
-        if child + 1 < size and _ahead(scores, heap[child + 1], heap[child]):
-            child += 1
-        if not _ahead(scores, heap[child], moved):
+        if child + 1 < size:
+            child += 1 if heap[child + 1] > heap[child] else 0
+        if heap[child] < moved:
             break
         heap[at] = heap[child]
         at = child
@@ -122,8 +126,10 @@ def _overlaps(corners: Any, start: int, stop: int, box: Any, area: Any, threshol
 def _select(
     boxes: Any,
     scores: Any,
-    kept: Any,
-    counts: Any,
+    bits: Any,
+    found: Any,
+    total: Any,
+    heap: Any,
     corners: Any,
     limit: int,
     overlap: float,
@@ -131,25 +137,26 @@ def _select(
     given: bool,
     centred: bool,
 ) -> None:
-    """For each class: candidates leave a heap, the best first; those kept go to the line's end."""
+    """For each class: candidates leave a heap, the best first."""
     n = boxes.shape[1]
     threshold = np.float32(overlap)
-    for b in range(kept.shape[0]):
-        for c in range(kept.shape[1]):
-            line, order = scores[b, c], kept[b, c]
+    row = 0
+    for b in range(scores.shape[0]):
+        for c in range(scores.shape[1]):
+            line, marks = scores[b, c], bits[b, c]
             size = 0
             for i in range(n):
-                if not given or line[i] > least:
-                    order[size] = i
-                    size += 1
+                heap[size] = _entry(marks[i], i)
+                size += 1 if not given or line[i] > least else 0
             for i in range(size // 2 - 1, -1, -1):
-                _sink(line, order, i, size)
+                _sink(heap, i, size)
             taken = 0
             while size > 0 and taken < limit:
-                candidate = order[0]
+                candidate: Any = np.int64(LOW - (heap[0] & LOW))
                 size -= 1
-                order[0] = order[size]
-                _sink(line, order, 0, size)
+                heap[0] = heap[size]
+                if size:
+                    _sink(heap, 0, size)
                 low, high = _ends(boxes[b], candidate, 0, centred)
                 left, right = _ends(boxes[b], candidate, 1, centred)
                 area = np.float32(np.float32(high - low) * np.float32(right - left))
@@ -160,23 +167,13 @@ def _select(
                         free = False
                         break
                 if free:
-                    # Behind the heap, which has lost at least as many as were kept.
-                    order[n - 1 - taken] = candidate
+                    found[row, 0], found[row, 1], found[row, 2] = b, c, candidate
+                    row += 1
                     corners[0, taken], corners[1, taken] = low, high
                     corners[2, taken], corners[3, taken] = left, right
                     corners[4, taken] = area
                     taken += 1
-            counts[b, c] = taken
-
-
-def _listed(kept: Any, counts: Any, found: Any) -> None:
-    at = 0
-    for b in range(counts.shape[0]):
-        for c in range(counts.shape[1]):
-            for k in range(counts[b, c]):
-                found[at, 0], found[at, 1] = b, c
-                found[at, 2] = kept[b, c, kept.shape[2] - 1 - k]
-                at += 1
+    total[0] = row
 
 
 def register(library: Library) -> None:
