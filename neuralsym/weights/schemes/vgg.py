@@ -1,12 +1,7 @@
 """VGG: torchvision and timm number the modules of a sequence, Keras the convolutions of a stage.
 
-timm holds the first two affine maps as convolutions. Keras flattens pictures with the channels
-last, so the rows of its first affine map are in another order.
+timm holds the first two affine maps as convolutions.
 """
-
-from math import isqrt
-
-import numpy as np
 
 from neuralsym.weights.names import (
     Array,
@@ -45,26 +40,9 @@ def _torch(affine: dict[str, Target]) -> KeyFunction:
     return keys
 
 
-def keras(architecture: str, shapes: Shapes) -> Keys:
-    templates = {
-        "stage{s}/conv{i}": "block{s}_conv{i}",
-        "fc2": "fc2",
-        "fc3": "predictions",
-        "fc1/bias": "fc1/bias",
-    }
-    found = dict(paths("keras", templates)(architecture, shapes))
-    if "fc1/kernel" in shapes:
-        found["fc1/kernel"] = Source(("fc1/kernel",), _channels_first, layout=False)
-    return found
-
-
-def _channels_first(kernel: Array) -> Array:
-    """The rows of an affine map over a flattened square picture of 512 channels, reordered."""
-    side = isqrt(kernel.shape[0] // 512)
-    if kernel.ndim != 2 or kernel.shape[0] != 512 * side * side:
-        return kernel  # the comparison of shapes then says what came
-    rows = kernel.reshape(side, side, 512, -1).transpose(2, 0, 1, 3)
-    return np.ascontiguousarray(rows).reshape(kernel.shape)
+KERAS = paths(
+    "keras", {"stage{s}/conv{i}": "block{s}_conv{i}", "fc{i:[12]}": "fc{i}", "fc3": "predictions"}
+)
 
 
 def _matrix(kernel: Array) -> Array:
@@ -90,5 +68,5 @@ SCHEMES = (
             }
         ),
     ),
-    Scheme("keras", "vgg*", keras),
+    Scheme("keras", "vgg*", KERAS),
 )
