@@ -91,7 +91,7 @@ def _bits_of(value: float, element: str) -> int:
 def exp(v: Lanes, x: str, falling: bool = False) -> str:
     """2^n (1 + p), the power in two halves so that the ends of the range come out right.
 
-    falling: x is nowhere above zero.
+    falling: x is nowhere above 88, or 709.
     """
     low, high = (-104.0, 89.0) if v.element == "float" else (-746.0, 710.0)
     bits, whole, r = _reduced(v, v.above(x if falling else v.below(x, high), low))
@@ -160,7 +160,7 @@ def erf(v: Lanes, x: str) -> str:
     size = v.abs(x)
     small = v.fma(x, v.polynomial(v.mul(x, x), ERF_SMALL), x)
     clipped = v.below(size, 4.0)
-    large = v.sub(1.0, exp(v, v.neg(v.polynomial(clipped, ERF_LARGE))))
+    large = v.sub(1.0, exp(v, v.neg(v.polynomial(clipped, ERF_LARGE)), falling=True))
     return v.where(v.compare("olt", size, 0.92), small, v.copysign(large, x))
 
 
