@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from neuralsym.cpu.constants import ALIGNMENT
 from neuralsym.cpu.driver import driver_codes
 from neuralsym.cpu.elf import link
-from neuralsym.cpu.emit import KEY_LENGTH, Code, compile_object
+from neuralsym.cpu.emit import KEY_LENGTH, Code, compile_object, compiling
 from neuralsym.cpu.image import Place
 from neuralsym.cpu.plan import Plan
 from neuralsym.cpu.program import Buffer, owner
@@ -81,7 +81,10 @@ def _linked(cell: Cell, codes: list[Code]) -> tuple[dict[str, Any] | None, NDArr
 def _object(code: Code, cell: Cell) -> bytes:
     """The object of a kernel, from the store if it is there."""
     stored = cell.store.get(code.key(cell.target))
-    return compile_object(code, cell.target) if stored is None else stored
+    if stored is not None:
+        return stored
+    with compiling:
+        return compile_object(code, cell.target)
 
 
 def _constants(cell: Cell, plan: Plan) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
