@@ -19,7 +19,7 @@ reduced one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -170,6 +170,9 @@ class _Writer:
         scalar = IR_TYPE[total]
 
         def stretch(row: str, begin: str, stop: str, before: str) -> str:
+            if how in ("max", "min") and single.is_float:
+                made = self._extreme(row, begin, stop, how)
+                return made if short else self._join(how, total, 1, before, made)
             lanes = self._stretch(row, begin, stop, how, wide)
             name = horizontal(
                 f,
@@ -216,14 +219,80 @@ class _Writer:
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], strict=True)
             values = [self._join(how, single, self.lanes, a, b) for a, b in pairs]
-        with f.loop(stop, (kind, values[0]), start=middle, step=self.lanes) as at:
-            mask = f.lane_mask(f.sub(stop, at.index), self.lanes) if self.lanes > 1 else None
-            term = self._term(f.at(row, f.mul(at.index, item)), how, shift, mask)
-            if mask is not None:
-                lanes = vector("i1", self.lanes)
-                term = f.value(f"select {lanes} {mask}, {kind} {term}, {kind} {first}")
-            at.next(self._join(how, single, self.lanes, at.values[0], term))
-        return at.values[0]
+
+        def join(old: tuple[str, ...], term: str) -> list[str]:
+            return [self._join(how, single, self.lanes, old[0], term)]
+
+        return self._rest(row, middle, stop, how, shift, [(kind, values[0])], join)[0]
+
+    def _rest(
+        self,
+        row: str,
+        start: str,
+        stop: str,
+        how: How,
+        shift: str | None,
+        values: list[tuple[str, str]],
+        join: Callable[[tuple[str, ...], str], list[str]],
+    ) -> tuple[str, ...]:
+        """The elements from `start` on vector by vector, the last one filled up."""
+        f, item, kind = self.f, self.text.kind.itemsize, vector(IR_TYPE[self.single], self.lanes)
+        whole = f.add(start, f.value(f"and i64 {f.sub(stop, start)}, {-self.lanes}"))
+        with f.loop(whole, *values, start=start, step=self.lanes) as at:
+            at.next(*join(at.values, self._term(f.at(row, f.mul(at.index, item)), how, shift)))
+        if self.lanes == 1:
+            return at.values
+        kinds = [k for k, _ in values]
+        first = _neutral(how, self.single, self.lanes)
+
+        def part() -> list[str]:
+            mask = f.lane_mask(f.sub(stop, whole), self.lanes)
+            term = self._term(f.at(row, f.mul(whole, item)), how, shift, mask)
+            lanes = vector("i1", self.lanes)
+            term = f.value(f"select {lanes} {mask}, {kind} {term}, {kind} {first}")
+            return join(at.values, term)
+
+        return f.choose(f.compare("slt", whole, stop), kinds, part, lambda: list(at.values))
+
+    def _extreme(self, row: str, begin: str, stop: str, how: How) -> str:
+        """The largest or smallest of a row of floats; NaN is looked for beside, in pairs."""
+        f, item, lanes = self.f, self.text.kind.itemsize, self.lanes
+        v = Lanes(f, IR_TYPE[self.single], lanes)
+        word, first = ("ogt" if how == "max" else "olt"), _neutral(how, self.single, lanes)
+        unknown, many = v.number(float("nan")), STREAMS * lanes
+        middle = f.add(begin, f.value(f"and i64 {f.sub(stop, begin)}, {-many}"))
+        start = [(v.kind, first)] * STREAMS + [(v.kind, v.number(0.0))]
+        with f.loop(middle, *start, start=begin, step=many) as at:
+            here = f.at(row, f.mul(at.index, item))
+            terms = [self._term(f.at(here, i * lanes * item), how, None) for i in range(STREAMS)]
+            *best, seen = at.values
+            odd = [v.compare("uno", a, b) for a, b in zip(terms[::2], terms[1::2], strict=True)]
+            either = f.value(f"or {v.mask} {odd[0]}, {odd[1]}")
+            best = [v.where(v.compare(word, t, b), t, b) for t, b in zip(terms, best, strict=True)]
+            at.next(*best, v.where(either, unknown, seen))
+        *best, seen = at.values
+        while len(best) > 1:
+            pairs = zip(best[::2], best[1::2], strict=True)
+            best = [v.where(v.compare(word, a, b), a, b) for a, b in pairs]
+
+        def join(old: tuple[str, ...], term: str) -> list[str]:
+            better = v.where(v.compare(word, term, old[0]), term, old[0])
+            return [better, v.where(v.compare("uno", term, term), unknown, old[1])]
+
+        values = [(v.kind, best[0]), (v.kind, seen)]
+        best_one, seen = self._rest(row, middle, stop, how, None, values, join)
+
+        def better(a: str, b: str, width: int) -> str:
+            some = Lanes(f, v.element, width)
+            return some.where(some.compare(word, a, b), a, b)
+
+        made = horizontal(f, best_one, v.element, lanes, better)
+        found = v.compare("uno", seen, seen)
+        if lanes > 1:
+            bits = f.value(f"bitcast {v.mask} {found} to i{lanes}")
+            found = f.compare("ne", bits, 0, f"i{lanes}")
+        one = Lanes(f, v.element, 1)
+        return one.where(found, float("nan"), made)
 
     def _column(
         self, start: str, how: How, shifts: list[str] | None, count: int, mask: str | None
