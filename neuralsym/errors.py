@@ -130,7 +130,9 @@ def did_you_mean(word: object, choices: Iterable[str]) -> str:
     """The words that name the nearest of `choices`, or nothing; what is no text is near to none."""
     if not isinstance(word, str):
         return ""
-    near = difflib.get_close_matches(word, list(choices), n=3, cutoff=0.5)
+    choices = list(choices)
+    near = [c for c in choices if c.lower() == word.lower()]
+    near = near or difflib.get_close_matches(word, choices, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -18,7 +18,7 @@ from neuralsym.core.tensor import Tensor
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.quick import Pool
 from neuralsym.edit import Editable
-from neuralsym.errors import FormatError, InputError, did_you_mean, which
+from neuralsym.errors import FormatError, InputError, at_line, did_you_mean, user_line, which
 from neuralsym.ports import Port, as_input, by_name
 from neuralsym.weights.holder import WeightsHolder
 
@@ -55,7 +55,7 @@ class Network(WeightsHolder, Editable):
         """Of the file while it has not been read: a stored image of it can be run."""
         self._image: Image | None = None
         self._options = options or Options()
-        self._library = library
+        self._library = _checked(library)
         self._lock = Lock()
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
         self._quick: Callable[[Any], dict[str, Any] | None] | None = None
@@ -220,7 +220,7 @@ class Network(WeightsHolder, Editable):
         with self._lock:
             self._options = Options.of(options or self._options, **changes)
             if library is not None:
-                self._library = library
+                self._library = _checked(library)
             self._compiled = {}
             self._image = self._find_image()
             self._quick = None if self._image is None else self._image.run
@@ -426,6 +426,16 @@ def _model_of(source: Path | bytes | ModelProto, library: Library | None) -> Mod
     if library is None:
         return onnx.read_model(source)
     return onnx.read_model(source, typers=library.find_typer)
+
+
+def _checked(library: Library | None) -> Library | None:
+    given: object = library
+    if given is not None and not hasattr(given, "find_typer"):  # its class is loaded late
+        raise TypeError(
+            f"library is a Library, not {type(given).__name__}: Library.default() makes one"
+            f"{at_line(user_line())}"
+        )
+    return library
 
 
 def _fresh(value: Any) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from neuralsym.core.custom import Typer
 from neuralsym.core.graph import Graph
+from neuralsym.core.op import OPS
 from neuralsym.cpu.options import Options
 from neuralsym.cpu.program import Row, Sizes, Step
-from neuralsym.errors import BadAttribute, warn
+from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line, warn
 
 if TYPE_CHECKING:
     from neuralsym.cpu.machine import Target
@@ -141,7 +143,11 @@ class Library:
         return Library(installed_library())
 
     def kernel(self, op: str, *, name: str | None = None, domain: str = "") -> Callable[[Any], Any]:
-        """Register a Kernel class, or a plain function over arrays, for an operator."""
+        """Register a Kernel class, or a plain function over arrays, for an operator.
+
+        Warns of an operator that ONNX has not, where no other domain is given.
+        """
+        self._check(op, domain)
 
         def register(given: Any) -> Any:
             if isinstance(given, type) and issubclass(given, Kernel):
@@ -151,7 +157,9 @@ class Library:
 
                 made = kernel_of_function(given)
             else:
-                raise BadAttribute(f"a kernel is a Kernel class or a function, not {given!r}")
+                raise BadAttribute(
+                    f"a kernel is a Kernel class or a function, not {given!r}{at_line(user_line())}"
+                )
             made.name = name or made.name or given.__name__
             made.op = made.op or op
             self._kernels.setdefault((domain, op), []).append(made)
@@ -159,12 +167,27 @@ class Library:
 
         return register
 
+    def _check(self, op: object, domain: object) -> None:
+        if not isinstance(op, str) or not op or not isinstance(domain, str):
+            raise BadAttribute(
+                f"a kernel is for an operator and a domain by name, not {op!r} and {domain!r}"
+                f"{at_line(user_line())}"
+            )
+        if self.parent is None or domain:  # all of neuralsym's own are right
+            return
+        import_module("neuralsym.ops")  # late: the standard library does without
+        known = [name for place, name in OPS if not place]
+        if op not in known:
+            warn(f"a kernel is registered for {op!r}, which ONNX has not{did_you_mean(op, known)}")
+
     def transformer(self, transform: Transformer, *, before: str = "") -> None:
         """Add a Graph -> Graph pass, run before the named pass, or first of all."""
         self._transformers.append((transform, before))
 
     def typer(self, op: str, infer: Typer, *, domain: str = "") -> None:
         """The inference of a custom operator: `infer(call)` gives the types of its outputs."""
+        if not callable(infer):
+            raise BadAttribute(f"a typer is a function, not {infer!r}{at_line(user_line())}")
         self._typers[domain, op] = infer
 
     def own_operators(self) -> frozenset[tuple[str, str]]:

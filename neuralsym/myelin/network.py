@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from numpy.typing import NDArray
 
+from neuralsym.core.files import path_of
 from neuralsym.cpu import library as kernels
 from neuralsym.cpu import runtime
 from neuralsym.cpu.compiler import compile_graph
@@ -63,7 +64,11 @@ class Network:
         `neuralsym.Options`, so `profile=True` times every step. Raises FormatError for a broken
         file or an unknown operation, NoKernel when nothing can run one.
         """
-        flow = source if isinstance(source, Flow) else Flow.load(fspath(source))
+        flow = (
+            source
+            if isinstance(source, Flow)
+            else Flow.load(path_of(source, "compile takes a .flow file or a Flow"))
+        )
         return cls(flow, library, batch_size, Options.of(options, **changes))
 
     def set_batch_size(self, batch_size: int) -> None:

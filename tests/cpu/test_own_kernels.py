@@ -12,7 +12,7 @@ import neuralsym.layers as nn
 from neuralsym import Graph, Network, ops
 from neuralsym.cpu import library as libraries
 from neuralsym.cpu.library import Library
-from neuralsym.errors import ExecutionError, NoKernel
+from neuralsym.errors import BadAttribute, ExecutionError, NoKernel
 
 X = np.random.default_rng(0).normal(size=(1, 4, 6, 6)).astype(np.float32)
 
@@ -137,3 +137,18 @@ def test_installed_packages_register_by_entry_points(monkeypatch: pytest.MonkeyP
     finally:
         monkeypatch.undo()
         libraries.installed_library.cache_clear()
+
+
+def test_what_is_no_operator_and_no_library_is_said() -> None:
+    library = Library.default()
+    with pytest.warns(UserWarning, match="for 'ReLU', which ONNX has not; did you mean 'Relu'"):
+        library.kernel("ReLU")(sevens)
+    library.kernel("ReLU", domain="org.example")(sevens)
+    here = r"\n  at .*test_own_kernels.py:"
+    with pytest.raises(BadAttribute, match="by name, not 3 and ''" + here):
+        library.kernel(3)  # type: ignore[arg-type]
+    with pytest.raises(BadAttribute, match="a typer is a function, not 3" + here):
+        library.typer("Scale", 3, domain="org.example")  # type: ignore[arg-type]
+    network = nn.input(("N", 3)) | nn.relu | nn.get_network()
+    with pytest.raises(TypeError, match="library is a Library, not str: Library.default.*" + here):
+        network.compile(library="mine")  # type: ignore[arg-type]

@@ -240,3 +240,8 @@ def test_an_engine_is_found_by_its_name_without_an_import_of_its_own() -> None:
     assert engines.latex is latex
     with pytest.raises(AttributeError, match="no engine 'latx'"):
         _ = engines.latx
+
+
+def test_a_network_is_no_graph() -> None:
+    with pytest.raises(TypeError, match=r"made of a Graph, not Network: give its \.graph\n  at "):
+        latex.of_symbolic(zoo.create("mnist"))  # type: ignore[arg-type]

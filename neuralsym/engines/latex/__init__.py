@@ -9,7 +9,7 @@ from typing import NoReturn
 from neuralsym.core.files import replacing, target_of
 from neuralsym.core.graph import Graph
 from neuralsym.engines.latex.printer import lines_of
-from neuralsym.errors import FormatError
+from neuralsym.errors import FormatError, at_line, user_line
 
 __all__ = ["load", "of_symbolic", "save", "to_symbolic"]
 
@@ -32,6 +32,11 @@ def of_symbolic(graph: Graph) -> str:
     expressions are cut. The text stands between `\\begin{aligned}` and `\\end{aligned}`, which
     LaTeX with amsmath, KaTeX and MathJax set.
     """
+    if not isinstance(graph, Graph):
+        hint = ": give its .graph" if hasattr(graph, "graph") else ""
+        raise TypeError(
+            f"formulas are made of a Graph, not {type(graph).__name__}{hint}{at_line(user_line())}"
+        )
     body = " \\\\\n".join(f"  {left} &= {right}" for left, right in lines_of(graph))
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
