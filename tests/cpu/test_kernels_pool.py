@@ -61,20 +61,22 @@ def cases(draw):
     op = draw(st.sampled_from(["MaxPool", "AveragePool"]))
     if op == "AveragePool":
         attrs["count_include_pad"] = draw(st.integers(0, 1))
+    dtype = draw(st.sampled_from(["float32", "float32", "float32", "float64"]))
     return {
         "op": op,
         "attrs": attrs,
-        "shape": (draw(st.integers(1, 2)), draw(st.sampled_from([1, 16, 20])), *size),
+        "shape": (draw(st.integers(1, 2)), draw(st.sampled_from([1, 3, 16, 20])), *size),
         "free": draw(st.sampled_from([(), (0,), (0, 2)])),
         "threads": draw(st.sampled_from([1, 2])),
-        "isa": draw(st.sampled_from(SETS)),
+        "isa": draw(st.sampled_from(SETS)) if dtype == "float32" else None,
+        "dtype": dtype,
     }
 
 
 @settings(max_examples=40, deadline=None)
 @given(cases())
 def test_any_geometry(case):
-    x = np.random.default_rng(0).standard_normal(case["shape"]).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal(case["shape"]).astype(case["dtype"])
     (got,) = run_op(
         find_op(case["op"]),
         [x],
@@ -93,6 +95,18 @@ def test_any_geometry(case):
         assert np.array_equal(got, exact)
     else:
         np.testing.assert_allclose(got, exact, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 6])
+def test_few_channels_lie_in_blocks_too(channels):
+    x = np.random.default_rng(0).standard_normal((2, channels, 9, 11)).astype(np.float32)
+    attrs = {"kernel_shape": [3, 2], "strides": [2, 2]}
+    kernel = "pool loop" if channels == 1 else "pool"
+    (largest,) = run_op(find_op("MaxPool"), [x], attrs, kernel="pool")
+    (mean,) = run_op(find_op("AveragePool"), [x], attrs, kernel=kernel)
+    sides = ([3, 2], [2, 2], [1, 1], [0] * 4)
+    assert np.array_equal(largest, exact_pool(x, largest.shape, "max", *sides))
+    np.testing.assert_allclose(mean, exact_pool(x, mean.shape, "average", *sides), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint8"])
