@@ -34,6 +34,18 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.checker.check_model(str(path), full_check=True)
 
 
+def test_the_demo_writes_over_no_file_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = demo._place(demo.define())
+    assert str(place) == "mnist.onnx"
+    demo.define().save(place)
+    assert str(demo._place(demo.define())) == "mnist.onnx"
+    place.write_bytes(b"of the user's")
+    assert str(demo._place(demo.define())) == "mnist_1.onnx"
+
+
 def test_the_demo_shows_the_code_that_it_runs() -> None:
     import inspect
 

@@ -67,7 +67,9 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     demo = _add(commands, "demo", "demo:run", "define, save, run and check a small network")
-    demo.add_argument("-o", "--output", default="mnist.onnx", help="the file (%(default)s)")
+    demo.add_argument(
+        "-o", "--output", help="the file (mnist.onnx, or mnist_1.onnx where another is called so)"
+    )
 
     zoo = commands.add_parser("zoo", help="list and show the networks of the zoo")
     of_zoo = zoo.add_subparsers(metavar="COMMAND", required=True)

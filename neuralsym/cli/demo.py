@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import filecmp
 import time
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -77,13 +80,25 @@ def picture() -> NDArray[np.float32]:
     return np.broadcast_to(canvas, (1, 3, 32, 32)).copy()
 
 
+def _place(network: Network) -> Path:
+    """mnist.onnx, or a name counted on where another file is called so."""
+    with TemporaryDirectory() as folder:
+        (made,) = network.save(Path(folder, "mnist.onnx"))
+        place, number = Path("mnist.onnx"), 0
+        while place.exists() and not (place.is_file() and filecmp.cmp(made, place, shallow=False)):
+            number += 1
+            place = Path(f"mnist_{number}.onnx")
+    return place
+
+
 def run(given: argparse.Namespace) -> int:
-    check_place(given.output)
+    if given.output is not None:
+        check_place(given.output)
     print("A network, defined by chaining layers:\n")
     print(DEFINITION, "\n", sep="\n")
     network = define()
     network.summary()
-    written = network.save(given.output)
+    written = network.save(given.output or _place(network))
     sizes = ", ".join(f"{p} ({p.stat().st_size:,} bytes)" for p in written)
     print(f"\nSaved as {sizes}; weights are random, drawn from seed 0.")
 
