@@ -66,7 +66,9 @@ class Indexed(Kernel):
             if data.dtype is NumberType.BOOL:
                 # Sums and products of truth values, which must stay 0 or 1.
                 combine = TRUTH.get(combine, combine)
-        return IndexedText(self.scatters, data.dtype, indices.dtype.itemsize, combine)
+        return IndexedText(
+            self.scatters, data.dtype, indices.dtype.itemsize, combine, self.target.fma
+        )
 
     def sides(self, step: Step) -> list[Word]:
         """The indexed tensor, the moved one, the indices."""

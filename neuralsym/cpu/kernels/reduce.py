@@ -84,7 +84,9 @@ class Reduce(Kernel):
             flags = [*flags, False]
         words = reduce_words(dims, strides, flags)
         source = Operand(x, sizes.origin(x) if x.layout.halo else 0)
-        text = ReduceText(OPERATORS[step.op.__name__], x.dtype, self.target.vector_bytes)
+        text = ReduceText(
+            OPERATORS[step.op.__name__], x.dtype, self.target.vector_bytes, self.target.fma
+        )
         return [Row(reduce_code(text), [Operand(y), source, *words])]
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
@@ -160,7 +162,7 @@ class Scan(Kernel):
     def text(self, step: Step, how: scan.How, last: bool = False) -> scan.ScanText:
         x = step.inputs[0]
         assert x is not None
-        return scan.ScanText(how, x.dtype, self.target.vector_bytes, last)
+        return scan.ScanText(how, x.dtype, self.target.vector_bytes, last, self.target.fma)
 
     def complexity(self, step: Step, sizes: Sizes) -> int:
         x = step.inputs[0]

@@ -155,7 +155,9 @@ class Hardmax(Kernel):
         if 0 in lines:
             return []
         places = Operand(step.scratch["places"].buffer)
-        text = ScanText("arg_max", x.dtype, self.target.vector_bytes)
+        text = ScanText(
+            "arg_max", x.dtype, self.target.vector_bytes, converts_halves=self.target.fma
+        )
         rows = [Row(scan_code(text), [places, Operand(x), *lines])]
         values = step.constants["values"]
         nothing = View(values, 0, (0,) * len(shape))

@@ -35,17 +35,19 @@ TOGETHER = 4
 
 @dataclass(frozen=True)
 class IndexedText:
-    """What the text depends on: direction, types of elements and indices, what a scatter does."""
+    """What the text depends on: direction, types of elements and indices, what a scatter does,
+    whether the machine converts half precision."""
 
     scatters: bool
     kind: NumberType
     index_bytes: int
     combine: Combine = "none"
+    converts_halves: bool = True
 
 
 def tuples_text(text: IndexedText, name: str = "kernel") -> str:
     """The IR text of a gather or scatter of slices."""
-    module = Module()
+    module = Module(converts_halves=text.converts_halves)
     f = module.function(name)
     tensor, moved, indices = (f.operand(i) for i in range(3))
     batches, count, length, size, jump = (f.word(i) for i in range(3, 8))
@@ -72,7 +74,7 @@ def tuples_text(text: IndexedText, name: str = "kernel") -> str:
 
 def elements_text(text: IndexedText, name: str = "kernel") -> str:
     """The IR text of a gather or scatter element by element."""
-    module = Module()
+    module = Module(converts_halves=text.converts_halves)
     f = module.function(name)
     tensor, moved, indices = (f.operand(i) for i in range(3))
     limit, stride = f.word(3), f.word(4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from neuralsym.cpu.ir import Function
-from neuralsym.cpu.narrow_ir import bfloat_bits
+from neuralsym.cpu.narrow_ir import bfloat_bits, narrowed, widened
 from neuralsym.cpu.scalar_ir import HALVES, IR_TYPE, Value, convert
 from neuralsym.cpu.vector_lanes import Lanes, repeated, vector
 from neuralsym.cpu.vector_math import exp
@@ -36,7 +36,10 @@ def load(f: Function, kind: NumberType, place: str, width: int, mask: str | None
     align = kind.itemsize
     raw = f.load(type_, place, align) if mask is None else f.masked_load(type_, place, mask, align)
     single = vector("float", width)
-    if kind is NumberType.FLOAT16:
+    if kind is NumberType.FLOAT16 and not f.module.converts_halves:
+        bits = f.value(f"zext {type_} {raw} to {vector('i32', width)}")
+        raw = widened(f, bits, kind, width)
+    elif kind is NumberType.FLOAT16:
         half = f.value(f"bitcast {type_} {raw} to {vector('half', width)}")
         raw = f.value(f"fpext {vector('half', width)} {half} to {single}")
     elif kind is NumberType.BFLOAT16:
@@ -52,7 +55,11 @@ def store(
 ) -> None:
     """Store `width` values as elements of `kind`, those that the mask selects."""
     type_ = vector(memory_type(kind), width)
-    if kind is NumberType.FLOAT16:
+    if kind is NumberType.FLOAT16 and not f.module.converts_halves:
+        single = convert(f, value, NumberType.FLOAT32, width).name
+        bits = narrowed(f, single, kind, width)
+        made = f.value(f"trunc {vector('i32', width)} {bits} to {type_}")
+    elif kind is NumberType.FLOAT16:
         wide = convert(f, value, NumberType.FLOAT32, width).name
         half = vector("half", width)
         short = f.value(f"fptrunc {vector('float', width)} {wide} to {half}")

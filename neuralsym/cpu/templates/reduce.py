@@ -41,16 +41,18 @@ COLUMN_PIECE = 64
 
 @dataclass(frozen=True)
 class ReduceText:
-    """What the text depends on: the operation, the type in memory, the bytes of a vector."""
+    """What the text depends on: the operation, the type in memory, the bytes of a vector, whether
+    the machine converts half precision."""
 
     how: How
     kind: NumberType
     vector_bytes: int
+    converts_halves: bool = True
 
 
 def reduce_text(text: ReduceText, name: str = "kernel") -> str:
     """The IR text of the kernel `name`."""
-    module = Module()
+    module = Module(converts_halves=text.converts_halves)
     _Writer(module.function(name), text).write()
     return str(module)
 

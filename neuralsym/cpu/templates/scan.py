@@ -28,17 +28,19 @@ How = Literal["arg_max", "arg_min", "sum", "prod"]
 
 @dataclass(frozen=True)
 class ScanText:
-    """What the text depends on; `last` is whether the last of equal extremes counts."""
+    """What the text depends on; `last` is whether the last of equal extremes counts,
+    `converts_halves` whether the machine converts half precision."""
 
     how: How
     kind: NumberType
     vector_bytes: int
     last: bool = False
+    converts_halves: bool = True
 
 
 def scan_text(text: ScanText, name: str = "kernel") -> str:
     """The IR text of the kernel `name`."""
-    module = Module()
+    module = Module(converts_halves=text.converts_halves)
     _Writer(module.function(name), text).write()
     return str(module)
 
