@@ -71,6 +71,7 @@ class RowNormalisation(Kernel):
             bias is not None,
             self.per_element,
             self.target.vector_bytes,
+            self.target.fma,
         )
         places: list[Word] = [Operand(b) for b in (y, x, scale)]
         places.append(Operand(bias) if bias is not None else 0)

@@ -32,7 +32,8 @@ class NormaliseText:
     """What the text depends on.
 
     x, scale, y, statistics: types in memory (statistics None: not written); center: the mean is
-    taken off; per_element: scale and bias are one for each element of a row.
+    taken off; per_element: scale and bias are one for each element of a row; converts_halves:
+    whether the machine converts half precision.
     """
 
     x: NumberType
@@ -43,11 +44,12 @@ class NormaliseText:
     bias: bool
     per_element: bool
     vector_bytes: int
+    converts_halves: bool = True
 
 
 def normalise_text(text: NormaliseText, name: str = "kernel") -> str:
     """The IR text of the kernel `name`."""
-    module = Module()
+    module = Module(converts_halves=text.converts_halves)
     _Writer(module.function(name), text).write()
     return str(module)
 
