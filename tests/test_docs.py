@@ -28,6 +28,7 @@ def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"images": images, "array": images, "pictures": pictures}
     _classifier().save("mnist.flow")
     names["picture"] = np.zeros((1, 4), np.float32)
+    names["photo"] = np.zeros((60, 80, 3), np.uint8)
     for block in code("README.md"):
         exec(block, names)
         if "net" in names:
