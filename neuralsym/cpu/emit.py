@@ -38,6 +38,9 @@ KEY_LENGTH = 40
 CALL = re.compile(r"^\s+(?:callq?|jmpq?|bl?)\s+([A-Za-z_]\w*)(?:@PLT)?$", re.MULTILINE)
 """A call of another function, in assembly."""
 
+INTRINSIC = re.compile(r"^declare [^@\n]*@llvm\.", re.MULTILINE)
+"""The declaration of a function that is LLVM's own, in IR text."""
+
 Form = TypeVar("Form", bytes, str)
 
 
@@ -192,14 +195,17 @@ def _compiled(code: Code, target: Target, emit: Callable[[Any, Any], Form], leve
     """`emit(machine, module)` of the kernel's module, as it is after its passes."""
     text = code.ir()
     # LLVM's target machines and contexts are one thread's each.
-    machines: dict[Any, Any] = _machines.__dict__
+    machines: dict[Any, tuple[Any, str]] = _machines.__dict__
     kind = (target, level)
-    machine = machines.get(kind) or machines.setdefault(kind, target.machine(level))
+    if kind not in machines:
+        made = target.machine(level)
+        machines[kind] = made, str(made.target_data)
+    machine, layout = machines[kind]
     context = binding().create_context()
     try:
         # A module must be gone before its context, also if an error keeps this frame alive.
         with closing(binding().parse_assembly(text, context)) as module:
-            _optimize(code, module, target, machine)
+            _optimize(code, module, target, machine, layout)
             _check_symbols(code, module)
             return emit(machine, module)
     except RuntimeError as error:
@@ -228,12 +234,12 @@ def _emitted(machine: Any, module: Any) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def _optimize(code: Code, module: Any, target: Target, machine: Any) -> None:
+def _optimize(code: Code, module: Any, target: Target, machine: Any, layout: str) -> None:
     """Fit the module to the target, check it, and run the passes that it asks for."""
     llvm = binding()
     module.name = code.symbol
     module.triple = target.triple
-    module.data_layout = str(machine.target_data)
+    module.data_layout = layout
     if code.function is not None:
         # Only the kernel is called from outside; what it does not need can then go.
         for value in (*module.functions, *module.global_variables):
@@ -254,6 +260,8 @@ def _optimize(code: Code, module: Any, target: Target, machine: Any) -> None:
 
 def _check_symbols(code: Code, module: Any) -> None:
     """NoKernel if the kernel is missing, or calls what a process of ours does not have."""
+    if code.function is None and _is_alone(code):
+        return
     functions = list(module.functions)
     if not any(f.name == code.symbol and not f.is_declaration for f in functions):
         raise NoKernel(f"kernel {code.name} does not define its symbol {code.symbol!r}")
@@ -274,6 +282,22 @@ def _check_symbols(code: Code, module: Any) -> None:
     ):
         if names:
             raise NoKernel(f"kernel {code.name} needs {', '.join(sorted(names))}: {why}")
+
+
+def _is_alone(code: Code) -> bool:
+    """Whether a valid text plainly defines its symbol and asks for nothing but intrinsics.
+
+    Asking LLVM takes a call for each name, after each of which a thread may have to wait for
+    another one's turn in Python.
+    """
+    text = code.text
+    declared = len(INTRINSIC.findall(text))
+    return (
+        declared == text.count("declare")
+        and "external" not in text
+        and "extern_weak" not in text
+        and f"\ndefine i32 @{code.symbol}(" in f"\n{text}"
+    )
 
 
 def compile_all(
