@@ -72,7 +72,8 @@ class GridSample(Kernel):
             source = widened(self.target, step, 0, x, sizes, rows)
             target, computed = wide_place(step, -1, y), NumberType.FLOAT32
         kind, loop = _loop(computed, grid.dtype, mode, len(space))
-        if mode == taps.LINEAR and len(space) == 2:
+        bilinear = mode == taps.LINEAR and len(space) == 2
+        if bilinear:
             corners *= TILE
         memory = step.scratch["corners"].buffer
         count = prod(points[1:-1])
@@ -86,7 +87,7 @@ class GridSample(Kernel):
             Side(memory, "int64", (sizes.workers, corners), "out"),
             Side(
                 Operand(memory, 8 * corners * sizes.workers),
-                "float64",
+                "float32" if bilinear and computed is NumberType.FLOAT32 else "float64",
                 (sizes.workers, corners),
                 "out",
             ),
@@ -260,11 +261,14 @@ def _bilinear(point: Function, decode: Function, encode: Function) -> Callable[.
                 for t in range(tile):
                     at = 4 * t
                     if corner[at] >= 0:
+                        # Unsigned: they do not count from the end.
+                        a, b = np.uint64(corner[at]), np.uint64(corner[at + 1])
+                        c, d = np.uint64(corner[at + 2]), np.uint64(corner[at + 3])
                         target[first + t, 0] = encode(
-                            weight[at] * decode(source[corner[at], 0])
-                            + weight[at + 1] * decode(source[corner[at + 1], 0])
-                            + weight[at + 2] * decode(source[corner[at + 2], 0])
-                            + weight[at + 3] * decode(source[corner[at + 3], 0])
+                            weight[at] * decode(source[a, 0])
+                            + weight[at + 1] * decode(source[b, 0])
+                            + weight[at + 2] * decode(source[c, 0])
+                            + weight[at + 3] * decode(source[d, 0])
                         )
 
     return loop
