@@ -54,3 +54,19 @@ def agree(got: Sequence[Array], expected: Sequence[Array], tolerance: float = 1e
         assert a.shape == b.shape
         scale = max(1.0, float(np.abs(b).max(initial=0)))
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale)
+
+
+RNG = np.random.Generator(np.random.Philox(31))
+
+
+def normal(*shape: int) -> Array:
+    return RNG.standard_normal(shape).astype("f")
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)

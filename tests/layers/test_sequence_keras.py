@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sequence_values import Array, agree, inputs, values
+from sequence_values import RNG, Array, agree, inputs, normal, values
 
 from neuralsym import Symbol
 from neuralsym import layers as nn
@@ -23,8 +23,6 @@ import keras  # noqa: E402
 from keras import layers as kl  # noqa: E402
 
 pytestmark = [pytest.mark.exporters, pytest.mark.filterwarnings("ignore")]
-
-RNG = np.random.Generator(np.random.Philox(23))
 
 
 def drawn(layer: Any, *shapes: Any, spread: float = 0.5) -> list[Array]:
@@ -44,10 +42,6 @@ def drawn(layer: Any, *shapes: Any, spread: float = 0.5) -> list[Array]:
 def theirs(result: Any) -> list[Array]:
     many = result if isinstance(result, (list, tuple)) else [result]
     return [np.asarray(keras.ops.convert_to_numpy(r)) for r in many]
-
-
-def normal(*shape: int) -> Array:
-    return RNG.standard_normal(shape).astype("f")
 
 
 KINDS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sequence_values import Array, agree, inputs, values
+from sequence_values import RNG, Array, agree, inputs, normal, values
 
 from neuralsym import layers as nn
 from neuralsym.layers.recurrent_weights import from_torch
@@ -14,12 +14,6 @@ from neuralsym.layers.recurrent_weights import from_torch
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 pytestmark = [pytest.mark.exporters, pytest.mark.filterwarnings("ignore")]
-
-RNG = np.random.Generator(np.random.Philox(29))
-
-
-def normal(*shape: int) -> Array:
-    return RNG.standard_normal(shape).astype("f")
 
 
 def drawn(module: Any) -> dict[str, Array]:
