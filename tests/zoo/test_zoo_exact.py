@@ -56,9 +56,18 @@ def evaluated(graph: Graph, x: NDArray[Any]) -> NDArray[Any]:
     return value
 
 
+def before_tanh(network: Network) -> Network:
+    """The network up to its last tanh: sums of hundreds, as random weights give them, come out of
+    it as steps, and what is exact to 1e-6 of the largest sum is anything on the slope."""
+    last = [node for node in network.graph.nodes if node.op.__name__ == "Tanh"][-1]
+    return Network(Graph({"sums": last.inputs[0]}, network.graph.inputs))
+
+
 def check(name: str) -> None:
     network = draw_statistics(small(name))
     x = entries(network, 2)
+    if name == "style_transfer":
+        network = before_tanh(network)
     real = x.dtype == np.float32
     exact = evaluated(widened(network.graph), x.astype(np.float64) if real else x)
     assert exact.dtype == np.float64
