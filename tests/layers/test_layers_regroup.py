@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from layer_values import close
 from numpy.typing import NDArray
 
+import neuralsym
 from neuralsym import BadAttribute, Network, ShapeMismatch, TypeMismatch
 from neuralsym import layers as nn
 
@@ -312,3 +314,14 @@ def test_pairs_that_cannot_be_compared() -> None:
         (a, a, a) | nn.cosine_similarity()
     with pytest.raises((TypeMismatch, TypeError), match="symbols"):
         a | nn.bilinear(2)
+
+
+@pytest.mark.parametrize("factor", [0.7, 0.9, 0.45, 3.3])
+def test_upsampling_by_a_factor_that_float32_rounds_down(factor: float, tmp_path: Path) -> None:
+    x = np.arange(20 * 11, dtype=np.float32).reshape(1, 1, 20, 11)
+    net = nn.input((1, 1, 20, 11)) | nn.upsample(scale_factor=factor) | nn.get_network()
+    assert net.outputs[0].shape == (1, 1, int(20 * factor), int(11 * factor))
+    net.save(tmp_path / "u.onnx")  # which onnx's checker looks at
+    np.testing.assert_array_equal(neuralsym.load(tmp_path / "u.onnx")(x), net(x))
+    rows = np.floor(np.arange(int(20 * factor)) * np.float32(1 / factor)).astype(int)
+    np.testing.assert_array_equal(net(x)[0, 0, :, 0], x[0, 0, rows, 0])
