@@ -154,7 +154,7 @@ def repeated(instance: Instance, count: int) -> Callable[[], None]:
     table[:] = np.tile(rows, (count, 1))
     run = instance.cell.run(bound[0].frame, table.ctypes.data, len(table))
 
-    def call(kept: NDArray[np.int64] = table) -> None:
+    def call(kept: tuple[NDArray[np.int64], Instance] = (table, instance)) -> None:
         status = run()
         if status:
             raise ExecutionError(f"{program.name!r} failed with status {status}")
