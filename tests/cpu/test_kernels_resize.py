@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -211,3 +213,18 @@ def test_antialias_means_nothing_to_the_nearest(rng):
     x = rng.normal(size=(1, 1, 6, 6)).astype(np.float32)
     found = run(ops.resize(fed("x", x), None, [1, 1, 0.5, 0.5], antialias=1), {"x": x})
     np.testing.assert_array_equal(found, expected(x, np.array([1, 1, 0.5, 0.5], np.float32)))
+
+
+@pytest.mark.parametrize("scale", [0.6, 2.7, 0.3])
+def test_nearest_places_are_where_onnxruntime_has_them(scale: float, tmp_path: Path) -> None:
+    import onnxruntime
+
+    from neuralsym import layers as nn
+
+    for length in (9, 20, 38):
+        net = nn.input((1, 1, length, 2)) | nn.upsample(scale_factor=(scale, 1.0))
+        network = net | nn.get_network()
+        network.save(tmp_path / "r.onnx")
+        x = np.arange(length * 2, dtype=np.float32).reshape(1, 1, length, 2)
+        theirs = onnxruntime.InferenceSession(tmp_path / "r.onnx").run(None, {"input": x})[0]
+        np.testing.assert_array_equal(network(x), theirs)

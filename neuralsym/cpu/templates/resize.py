@@ -216,6 +216,9 @@ def positions(
         return start + (place * span / (whole - 1) if whole != 1 else np.full(count, span / 2))
     if kind == "align_corners":
         return place * ((size - 1) / (whole - 1)) if whole != 1 else place * 0
+    if kind == "asymmetric" and sampling.mode == "nearest":
+        # In float32, as others do it: 3 / 0.6 is 5 there, and a bit less than 5 in float64.
+        return (place.astype(np.float32) / np.float32(scale)).astype(np.float64)
     if kind == "asymmetric":
         return place / scale
     if kind == "pytorch_half_pixel" and whole == 1:
