@@ -192,6 +192,11 @@ class Editable(ABC):
         """
         from neuralsym.passes.half import to_float16  # late: it needs all operators
 
+        given: object = keep_io
+        if not isinstance(given, bool):
+            raise TypeError(
+                f"to_float16: keep_io is True or False, not {given!r}{at_line(user_line())}"
+            )
         graph = to_float16(self.model.graph, keep_io)
         return self._edited(self.model.with_graph(graph))
 

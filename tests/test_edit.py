@@ -160,5 +160,7 @@ def test_what_is_no_name_and_no_symbol_is_refused(saved: Network) -> None:
         saved.extend(lambda _: None)
     with pytest.raises(BadAttribute, match="extend: seed='a' is not an integer" + here):
         saved.extend(nn.relu, seed="a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="keep_io is True or False, not 'x'" + here):
+        saved.to_float16(keep_io="x")  # type: ignore[arg-type]
     with pytest.raises(BadAttribute, match="extend: '' is no name.*" + here):
         saved.extend(nn.relu, outputs="")
