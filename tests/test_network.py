@@ -78,7 +78,7 @@ def test_a_wrong_shape_is_refused_with_axis_and_sizes(affine: Network) -> None:
 def test_missing_unknown_and_surplus_inputs_are_named(affine: Network) -> None:
     with pytest.raises(InputError, match="needs the input x"):
         affine.run({})
-    with pytest.raises(InputError, match="no input 'X'; it has 'x'"):
+    with pytest.raises(InputError, match="no input 'X'; did you mean 'x'"):
         affine.run({"X": np.ones((1, 3))})
     with pytest.raises(InputError, match="2 values came"):
         affine.run([np.ones((1, 3)), np.ones((1, 3))])
