@@ -10,8 +10,6 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 T = TypeVar("T")
@@ -36,42 +34,24 @@ class cached_property(functools.cached_property[T]):
         return made
 
 
-class Lock:
+def Lock() -> Any:  # noqa: N802  (as Python's)
     """A re-entrant lock that a forked child finds free, unless its own thread holds it.
 
-    For what is whole at every moment, such as a dict to which finished values are added.
+    For what is whole at every moment, such as a dict to which finished values are added. It is
+    Python's own: an interrupt between taking one written here and `with` would leave it taken.
     """
-
-    __slots__ = ("__weakref__", "_lock")
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        _all.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lock.release()
-
-    def renew(self) -> None:
-        """In a forked child: be free, if a thread that is not there held it."""
-        owned: Callable[[], bool] = self._lock._is_owned  # type: ignore[attr-defined]
-        if not owned():
-            self._lock = threading.RLock()
+    made = threading.RLock()
+    _all.add(made)
+    return made
 
 
-_all: weakref.WeakSet[Lock] = weakref.WeakSet()
+_all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     for lock in list(_all):
-        lock.renew()
+        if not lock._is_owned():
+            lock._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -106,6 +106,7 @@ class Drafts:
         self._asked = False
         self._ahead: _Ahead | None = None
         self._held = contextlib.ExitStack()
+        self._holds = False
         _all.add(self)
 
     @contextlib.contextmanager
@@ -115,12 +116,19 @@ class Drafts:
             yield
         finally:
             held, self._held, self._ahead = self._held, contextlib.ExitStack(), None
-            held.close()
+            try:
+                held.close()
+            finally:
+                if self._holds:
+                    self._holds = False
+                    with contextlib.suppress(RuntimeError):  # interrupted before it was taken
+                        compiling.release()
 
     def expect(self, code: Code) -> None:
         """The plan will ask for the address of this kernel: it may be made meanwhile."""
         if self._ahead is None:
-            self._held.enter_context(compiling)
+            self._holds = True  # said before, since an interrupt may come at once after
+            compiling.acquire()
             self._ahead = _Ahead(self.target, self.store, self._held)
         self._ahead.add(code)
 
