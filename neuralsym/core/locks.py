@@ -34,7 +34,7 @@ class cached_property(functools.cached_property[T]):
         return made
 
 
-def Lock() -> Any:  # noqa: N802  (as Python's)
+def Lock() -> Any:
     """A re-entrant lock that a forked child finds free, unless its own thread holds it.
 
     For what is whole at every moment, such as a dict to which finished values are added. It is
