@@ -16,7 +16,7 @@ from neuralsym.core.leaves import OWN
 from neuralsym.core.types import Size
 from neuralsym.cpu.emit import Code
 from neuralsym.cpu.kernels.geometry import registers
-from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
+from neuralsym.cpu.kernels.widen import finish, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, float32_word
 from neuralsym.cpu.scalar_ir import HALVES
@@ -63,8 +63,6 @@ class Attention(Kernel):
         for buffer in (q, k, v, step.outputs[0]):
             if buffer.dtype not in FLOATS:
                 return f"there is no such loop over {buffer.dtype.value}"
-            if halves_work(self.target, buffer.dtype) is not True:
-                return str(halves_work(self.target, buffer.dtype))
         if len(step.outputs) > 1 or any(step.input(i) is not None for i in (4, 5, 6)):
             return "caches and scores are computed in parts"
         if step.attr("softcap") or max(self._windows(step)) >= 0:

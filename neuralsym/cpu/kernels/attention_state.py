@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from neuralsym.cpu.kernels.array_row import Side, array_row
-from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
+from neuralsym.cpu.kernels.widen import finish, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step
 from neuralsym.cpu.scalar_ir import HALVES
@@ -35,8 +35,6 @@ class LinearAttention(Kernel):
         for buffer in (*step.operands, *step.outputs):
             if buffer.dtype not in FLOATS:
                 return f"there is no such loop over {buffer.dtype.value}"
-            if halves_work(self.target, buffer.dtype) is not True:
-                return str(halves_work(self.target, buffer.dtype))
         return True
 
     def adjust(self, step: Step) -> None:

@@ -10,7 +10,6 @@ from neuralsym.cpu.emit import Code, array_kernel
 from neuralsym.cpu.kernels.geometry import window
 from neuralsym.cpu.kernels.widen import (
     finish,
-    halves_work,
     reserve,
     wide_kind,
     wide_place,
@@ -37,8 +36,7 @@ class ConvLoop(Kernel):
         if not 3 <= y.rank <= 5:
             return f"{y.name} has {y.rank} axes, the loops take 3 to 5"
         expr = step.attr("activation")
-        answer = True if expr is None else supported(expr, [y.dtype])
-        return halves_work(self.target, y.dtype) if answer is True else answer
+        return True if expr is None else supported(expr, [y.dtype])
 
     def adjust(self, step: Step) -> None:
         for i, buffer in enumerate(step.inputs[:3]):

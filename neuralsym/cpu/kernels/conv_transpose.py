@@ -18,7 +18,6 @@ from neuralsym.cpu.kernels.conv_loop import FLOATS
 from neuralsym.cpu.kernels.geometry import registers
 from neuralsym.cpu.kernels.widen import (
     finish,
-    halves_work,
     reserve,
     wide_kind,
     wide_place,
@@ -45,7 +44,7 @@ class ConvTranspose(Kernel):
             return f"it computes with floats, not with {y.dtype.value}"
         if not 3 <= y.rank <= 5:
             return f"{y.name} has {y.rank} axes, the loops take 3 to 5"
-        return halves_work(self.target, y.dtype)
+        return True
 
     def adjust(self, step: Step) -> None:
         for i, buffer in enumerate(step.inputs):

@@ -14,7 +14,7 @@ from neuralsym.cpu.kernels.array_row import Side, array_row
 from neuralsym.cpu.kernels.select import COMPLEX
 from neuralsym.cpu.kernels.taps import denormalized, element, tap_weight, within
 from neuralsym.cpu.kernels.units import UNITS, Function, are_tensors, decoder, encoder, same
-from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
+from neuralsym.cpu.kernels.widen import finish, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Operand, Row, Sizes, Step
 from neuralsym.cpu.scalar_ir import HALVES
@@ -42,10 +42,7 @@ class GridSample(Kernel):
 
     def _is_wide(self, step: Step) -> bool:
         """Whether half-precision values are computed with as float32, in memory of their own."""
-        kind = step.outputs[0].dtype
-        if kind not in HALVES or step.attr("mode") == "nearest":
-            return False
-        return halves_work(self.target, kind) is True
+        return step.outputs[0].dtype in HALVES and step.attr("mode") != "nearest"
 
     def adjust(self, step: Step) -> None:
         x = step.inputs[0]

@@ -21,7 +21,6 @@ from neuralsym.cpu.kernels.matmul_loop import MatmulLoop
 from neuralsym.cpu.kernels.product import Product, batch_strides, product_of, register_product
 from neuralsym.cpu.kernels.widen import (
     finish,
-    halves_work,
     reserve,
     wide_kind,
     wide_place,
@@ -68,7 +67,7 @@ class Matmul(Kernel):
             return f"the SIMD kernel computes with floats, not with {y.dtype.value}"
         if activation_of(step.attr("activation"), self._element(y)) is None:
             return "there is no vector code for its activation"
-        return halves_work(self.target, y.dtype)
+        return True
 
     def adjust(self, step: Step) -> None:
         for i, buffer in enumerate(step.inputs):

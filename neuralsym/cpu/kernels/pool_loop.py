@@ -15,7 +15,6 @@ from neuralsym.cpu.kernels.geometry import window
 from neuralsym.cpu.kernels.pool_deep import pool_deep
 from neuralsym.cpu.kernels.widen import (
     finish,
-    halves_work,
     reserve,
     wide_kind,
     wide_place,
@@ -48,7 +47,7 @@ class PoolLoop(Kernel):
             return f"there is no such loop over {y.dtype.value}"
         if y.rank < 3:
             return f"{y.name} has {y.rank} axes, a spatial one is needed"
-        return halves_work(self.target, y.dtype)
+        return True
 
     def adjust(self, step: Step) -> None:
         reserve(step, 0, step.inputs[0])

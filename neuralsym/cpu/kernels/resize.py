@@ -15,7 +15,7 @@ from neuralsym.cpu.kernels.geometry import blockable
 from neuralsym.cpu.kernels.loops import Strided, loop_row
 from neuralsym.cpu.kernels.movement import View, copy_rows, settled, view
 from neuralsym.cpu.kernels.units import are_tensors
-from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, widened
+from neuralsym.cpu.kernels.widen import finish, reserve, widened
 from neuralsym.cpu.library import ROWS, Form, Kernel, Library, Take
 from neuralsym.cpu.machine import Target
 from neuralsym.cpu.program import Buffer, Operand, Row, Sizes, Step, Word, row_strides
@@ -58,9 +58,7 @@ class Resize(Kernel):
             return "not a tensor of numbers"
         if step.attr("mode") == "nearest":
             return x.dtype.itemsize <= 8 or f"no elements of {x.dtype}"
-        if x.dtype in HALVES:
-            return halves_work(self.target, x.dtype)
-        if x.dtype in PICTURES:
+        if x.dtype in (*HALVES, *PICTURES):
             return True
         return x.dtype is NumberType.FLOAT32 or f"{x.name} is {x.dtype}, it takes float32"
 

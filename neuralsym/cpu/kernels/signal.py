@@ -20,7 +20,6 @@ from neuralsym.cpu.kernels.movement import settled
 from neuralsym.cpu.kernels.signal_fft import Transform, chirped, fft, roots_of_unity, transform
 from neuralsym.cpu.kernels.widen import (
     finish,
-    halves_work,
     reserve,
     wide_kind,
     wide_place,
@@ -71,7 +70,7 @@ class FourierKernel(Kernel):
         y = step.outputs[0]
         if y.dtype not in FLOATS:
             return f"there is no such loop over {y.dtype.value}"
-        return halves_work(self.target, y.dtype)
+        return True
 
     def adjust(self, step: Step) -> None:
         for i in self.needs(step):

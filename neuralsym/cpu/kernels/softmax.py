@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from neuralsym.cpu.emit import Code
-from neuralsym.cpu.kernels.widen import finish, halves_work, reserve, wide_place, widened
+from neuralsym.cpu.kernels.widen import finish, reserve, wide_place, widened
 from neuralsym.cpu.library import Kernel, Library
 from neuralsym.cpu.program import Row, Sizes, Step, Word
 from neuralsym.cpu.scalar_ir import HALVES
@@ -32,7 +32,7 @@ class Softmax(Kernel):
         y = step.outputs[0]
         if y.dtype not in FLOATS:
             return f"there are loops over floats, not over {y.dtype.value}"
-        return halves_work(self.target, y.dtype) if y.rank else f"{y.name} has no axis"
+        return True if y.rank else f"{y.name} has no axis"
 
     def adjust(self, step: Step) -> None:
         reserve(step, 0, step.inputs[0])
@@ -58,6 +58,7 @@ class Softmax(Kernel):
             step.op.__name__ == "LogSoftmax",
             y.dtype if y.dtype in HALVES and step.op.__name__ == "Softmax" else None,
             self.target.scales,
+            self.target.fma,
         )
         behind = math.prod(shape[axis + 1 :])
         words: list[Word] = [source, place, math.prod(shape[:axis]), shape[axis], behind]

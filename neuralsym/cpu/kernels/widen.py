@@ -22,13 +22,6 @@ def wide_kind(kind: NumberType) -> NumberType:
     return NumberType.FLOAT32 if kind in HALVES else kind
 
 
-def halves_work(target: Target, kind: NumberType) -> bool | str:
-    """Whether the machine converts this type, or why not."""
-    if kind is NumberType.FLOAT16 and not target.fma:
-        return "this instruction set does not convert half-precision floats"
-    return True
-
-
 def reserve(step: Step, key: int, buffer: Buffer | None) -> None:
     """Ask for float32 memory for operand `key` if it is of a half-precision type."""
     if buffer is not None and buffer.dtype in HALVES:

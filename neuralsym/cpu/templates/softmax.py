@@ -31,7 +31,8 @@ class SoftmaxText:
     """What the kernel's text depends on.
 
     last: the axis is the last one; rounds: the type to which what comes between is rounded;
-    scales: the machine multiplies by powers of two (Target.scales).
+    scales: the machine multiplies by powers of two (Target.scales); converts_halves: it converts
+    half precision.
     """
 
     width: int
@@ -40,6 +41,7 @@ class SoftmaxText:
     logarithm: bool
     rounds: NumberType | None = None
     scales: bool = False
+    converts_halves: bool = True
 
 
 def softmax_text(text: SoftmaxText, name: str = "kernel") -> str:
@@ -51,7 +53,7 @@ class _Writer:
     def __init__(self, text: SoftmaxText, name: str) -> None:
         self.text = text
         self.bytes = 8 if text.element == "double" else 4
-        self.module = Module()
+        self.module = Module(converts_halves=text.converts_halves)
         self.f = self.module.function(name)
         self.v = Lanes(self.f, text.element, text.width)
         self.kind = self.v.kind
