@@ -22,6 +22,7 @@ from neuralsym.cpu.templates.matmul_form import (
 
 CHUNK = 256
 FEW_TILES = 4  # so few rows are one block, cut evenly
+LEAST_BLOCKS = 8  # tiles of a block: lower ones would read B too often
 LOW_HEIGHTS = range(1, 9)
 FEW_HEIGHTS = (*LOW_HEIGHTS, 14)
 """Tiles of 9 to 13 rows take more registers than there are, as LLVM orders their loads: those of
@@ -51,8 +52,8 @@ def plan_matmul(
     most = min(max(FEW_HEIGHTS), (registers - 2 - vectors) // vectors)
     heights = [h for h in FEW_HEIGHTS if h <= most]
     if m and m <= FEW_TILES * most:
-        parts = set(even_parts(m, most))
-        heights = sorted(parts) if parts <= set(heights) else _walked(m, heights, vectors)
+        fewer = [sorted({*even_parts(m, most)} & {*heights}), sorted({*_walk(m, heights, vectors)})]
+        heights = next((some for some in fewer if _adds_up(m, some, vectors)), heights)
     return MatmulText(
         width=width,
         heights=tuple(heights),
@@ -67,13 +68,23 @@ def plan_matmul(
     )
 
 
-def _walked(m: int, heights: list[int], vectors: int) -> list[int]:
-    """Those of the heights that the tiles of so many rows have."""
-    best, left, found = best_heights(heights, vectors), m, set()
-    while left:
-        found.add(best[min(left, len(best) - 1)])
-        left -= best[min(left, len(best) - 1)]
-    return sorted(found)
+def _walk(m: int, heights: list[int], vectors: int) -> list[int]:
+    """The tiles that the kernel walks so many rows in; their sum is above `m` where none fit."""
+    best, tiles = best_heights(heights, vectors), list[int]()
+    while sum(tiles) < m:
+        tiles.append(best[min(m - sum(tiles), len(best) - 1)])
+    return tiles
+
+
+def _adds_up(m: int, heights: list[int], vectors: int) -> bool:
+    """Whether the kernel's walk over so many rows, in one block, ends behind the last one.
+
+    It chooses a tile by no more rows than twice the tallest: 21 rows of 6 + 5 + 5 + 5 would begin
+    with two of 6, and no 5 or 6 make up the 9 that are left.
+    """
+    if not heights or m > LEAST_BLOCKS * max(heights):
+        return False
+    return sum(_walk(m, heights, vectors)) == m
 
 
 def pack_b(b: Array, text: MatmulText) -> Array:
@@ -172,8 +183,8 @@ def block_rows(m: int, k: int, text: MatmulText, cache: int) -> int:
     """Rows of A to work on together: a multiple of the tallest tile that leaves room in cache."""
     tallest = max(text.heights)
     fit = cache // 2 // max(1, k * ELEMENT_BYTES[text.element]) // tallest
-    # With few rows there is one block; a block too low would read B too often.
-    blocks = max(8, min(fit, 40))
+    # With few rows there is one block.
+    blocks = max(LEAST_BLOCKS, min(fit, 40))
     return max(1, min(m, blocks * tallest))
 
 
