@@ -15,6 +15,7 @@ from neuralsym.core import scalar as s
 from neuralsym.core.op import find_op
 from neuralsym.core.registry import apply
 from neuralsym.core.scalar import argument
+from neuralsym.cpu.machine import Target
 from neuralsym.passes.fused import FusedConv
 
 CONV = find_op("Conv")
@@ -230,7 +231,10 @@ def test_a_chain_stays_blocked_with_padding_between():
     first = ops.conv(made[0], ws[0], strides=[2, 2])
     second = ops.conv(ops.relu(first), ws[1], pads=[1, 1, 1, 1])
     cell = cell_of([second], made)
-    assert [t.op.__name__ for t in cell.program.steps].count("Reorder") <= 1
+    names = [step.kernel.name for step in cell.program.steps]
+    start, end = names.index("conv"), len(names) - names[::-1].index("conv")
+    assert end - start >= 2 and "reorder" not in names[start:end]
+    assert names.count("reorder") <= 2  # where vectors are short, three channels lie in blocks too
     (got,) = run_cell(cell, fed)
     inner, _ = exact_conv(x, ws[0], None, 1, (2, 2), (1, 1), (0,) * 4)
     exact, size = exact_conv(np.maximum(inner, 0), ws[1], None, 1, (1, 1), (1, 1), (1,) * 4)
@@ -240,11 +244,12 @@ def test_a_chain_stays_blocked_with_padding_between():
 @pytest.mark.parametrize("expr", [None, s.maximum(X, 0), s.sigmoid(X)])
 @pytest.mark.parametrize("residual", [False, True])
 def test_groups_that_fill_no_vectors_are_padded(expr, residual):
+    width = Target.of().width("float32")
     case = {
         "batch": 2,
         "groups": 3,
-        "each": 20,
-        "outputs": 72,
+        "each": width + width // 4,
+        "outputs": 3 * (width + width // 2),
         "kernel": [3, 3],
         "size": [7, 9],
         "bias": True,

@@ -109,11 +109,14 @@ def test_few_channels_lie_in_blocks_too(channels):
     np.testing.assert_allclose(mean, exact_pool(x, mean.shape, "average", *sides), atol=1e-6)
 
 
+@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint8"])
-def test_maxima_of_other_types(dtype):
+def test_maxima_of_other_types(dtype, isa):
     x = (np.random.default_rng(0).standard_normal((1, 3, 6, 7)) * 9).astype(dtype)
     attrs = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
-    (got,) = run_op(find_op("MaxPool"), [x], attrs, kernel="pool loop")
+    # Three bytes lie in blocks where vectors are short.
+    kernel = ("pool loop", "int8 pool") if dtype.endswith("int8") else "pool loop"
+    (got,) = run_op(find_op("MaxPool"), [x], attrs, kernel=kernel, isa=isa)
     exact = exact_pool(x, got.shape, "max", [3, 2], [2, 1], [1, 1], [1, 0, 1, 1])
     assert got.dtype == x.dtype and np.array_equal(got.astype(np.float64), exact)
 
@@ -170,6 +173,8 @@ def test_conv_pool_and_global_pool_need_one_reorder():
     y = ops.max_pool(ops.conv(made[0], w), [3, 3], strides=[2, 2], ceil_mode=1)
     y = ops.global_average_pool(y[0] if isinstance(y, tuple) else y)
     cell = cell_of([y], made)
-    assert [s.kernel.name for s in cell.program.steps] == ["conv", "pool", "global pool"]
+    names = [s.kernel.name for s in cell.program.steps]
+    assert names[-3:] == ["conv", "pool", "global pool"]
+    assert names[:-3] in ([], ["reorder"])  # the second where three channels fill a vector
     (got,) = run_cell(cell, fed)
     assert got.shape == (1, 32, 1, 1)

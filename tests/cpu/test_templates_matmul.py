@@ -200,6 +200,18 @@ def test_tiles_fit_exactly():
     assert choice[28] == 14
 
 
+@pytest.mark.parametrize("columns", [4, 100])
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"w{m[0]}")
+def test_the_walk_over_any_number_of_rows_ends_behind_the_last(machine, columns):
+    width, registers = machine
+    for m in range(1, 130):
+        text = plan_matmul(columns, width=width, registers=registers, m=m)
+        best, left = best_heights(text.heights, text.vectors), m
+        while left > 0:
+            left -= best[min(left, len(best) - 1)]
+        assert left == 0, (m, text.heights)
+
+
 def test_batch_axes_fold_into_two_loops():
     assert batch_loops((2, 3, 4), [(48, 16, 4), (0, 0, 0)]) == ((1, 24), [(0, 4), (0, 0)])
     assert batch_loops((2, 3), [(12, 4), (0, 8)]) == ((2, 3), [(12, 4), (0, 8)])
