@@ -66,6 +66,17 @@ def test_matmul(pair, dtype, stored, free, threads, isa):
     close(got, exact, size, np.dtype(dtype), terms=a.shape[-1])
 
 
+@pytest.mark.parametrize("isa", SETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_known_rows_of_uneven_tiles(dtype, isa):
+    rng = np.random.default_rng(0)
+    for m in (13, 21, 27, 45):
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, 5), (5, 25)))
+        (got,) = run_op(find_op("MatMul"), [a, b], kernel="matmul", isa=isa)
+        exact, size = exact_product(a, b)
+        close(got, exact, size, np.dtype(dtype), terms=5)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_gemm(data):
