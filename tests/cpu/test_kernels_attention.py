@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_cases import SETS
 from run_graph import compiled, computed, fed, kernels
 
 from neuralsym import ops
@@ -128,9 +129,10 @@ def test_what_is_no_number_stays_in_its_row():
     assert bad[0, 1, 7] and bad.sum() == 1
 
 
-def test_halves_are_rounded_once():
+@pytest.mark.parametrize("isa", SETS)
+def test_halves_are_rounded_once(isa):
     q, k, v = (drawn(1, 2, 30, 16, seed=s).astype(np.float16) for s in range(3))
-    found = taken(q, k, v)
+    found = taken(q, k, v, options=Options(threads=1, isa=isa))
     assert found.dtype == np.float16
     np.testing.assert_allclose(found, exact(q, k, v), rtol=2.0**-10, atol=2.0**-12)
 

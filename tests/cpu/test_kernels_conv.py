@@ -193,15 +193,16 @@ def test_auto_pad_follows_the_size(auto_pad, free):
     close(got, exact, size, terms=terms(w))
 
 
+@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
-def test_other_number_types(dtype):
+def test_other_number_types(dtype, isa):
     from neuralsym.dtypes import number_type
 
     kind = number_type(dtype).numpy
     rng = np.random.default_rng(0)
     x, w, b = (rng.standard_normal(n).astype(kind) for n in ((2, 6, 7, 8), (4, 3, 3, 3), (4,)))
     attrs = {"group": 2, "pads": [1, 0, 1, 2], "strides": [1, 2]}
-    (got,) = run_op(CONV, [x, w, b], attrs, stored=(1,), kernel="conv loop")
+    (got,) = run_op(CONV, [x, w, b], attrs, stored=(1,), kernel="conv loop", isa=isa)
     assert got.dtype == kind
     exact, size = exact_conv(x, w, b, 2, (1, 2), (1, 1), (1, 0, 1, 2))
     units = {"float64": 2.3e-16, "float16": 1e-3, "bfloat16": 8e-3}

@@ -13,6 +13,7 @@ from kernel_cases import SETS, close, run_op
 from test_kernels_conv import exact_conv
 
 from neuralsym.core.op import find_op
+from neuralsym.cpu.options import Isa
 
 CONV, TRANSPOSE = find_op("Conv"), find_op("ConvTranspose")
 
@@ -103,8 +104,9 @@ def test_any_transposed_geometry(case: dict[str, Any]) -> None:
     close(got, exact, size, terms=arrays[1].size // case["attrs"]["group"] + 1)
 
 
+@pytest.mark.parametrize("isa", SETS)
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
-def test_transposed_in_other_types(dtype: str) -> None:
+def test_transposed_in_other_types(dtype: str, isa: Isa | None) -> None:
     attrs = {
         "group": 2,
         "strides": [2, 3],
@@ -114,7 +116,7 @@ def test_transposed_in_other_types(dtype: str) -> None:
     }
     arrays = drawn({"shapes": ((2, 6, 5, 4), (6, 3, 3, 2)), "bias": 6}, dtype)
     exact, size = exact_transpose(*arrays, attrs)
-    (got,) = run_op(TRANSPOSE, arrays, attrs, stored=(1, 2))
+    (got,) = run_op(TRANSPOSE, arrays, attrs, stored=(1, 2), isa=isa)
     assert got.dtype == dtype
     close(got, exact, size, dtype=dtype, terms=19)
 

@@ -106,13 +106,15 @@ def test_gemm(data):
 @pytest.mark.parametrize("stored", [(), (1, 2), (1, 2, 3)])
 @pytest.mark.parametrize("bias", [(33,), (5, 1), (2, 1, 33), None])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_bias_residual_and_activation(stored, bias, dtype):
+@pytest.mark.parametrize("isa", [None, SETS[-1]])
+def test_bias_residual_and_activation(stored, bias, dtype, isa):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(n).astype(dtype) for n in ((2, 5, 40), (40, 33)))
     c = None if bias is None else rng.standard_normal(bias).astype(dtype)
     z = rng.standard_normal((2, 5, 33)).astype(dtype)
     attrs = {"alpha": 0.5, "beta": 2.0, "activation": s.maximum(X, 0)}
-    (got,) = run_op(FusedMatMul, [a, b, c, z], attrs, stored=stored, kernel="matmul")
+    how = {"stored": stored, "kernel": "matmul", "isa": isa}
+    (got,) = run_op(FusedMatMul, [a, b, c, z], attrs, **how)
     exact, size = exact_product(a, b)
     exact, size = 0.5 * exact + z, 0.5 * size + abs(z)
     if c is not None:

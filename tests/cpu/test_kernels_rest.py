@@ -34,8 +34,8 @@ def test_softmax(shape, data, dtype, threads, free, isa):
     x = (np.random.default_rng(0).standard_normal(shape) * 20).astype(dtype)
     op = find_op("LogSoftmax" if logarithm else "Softmax")
     names = {0: (0,)} if free else {}
-    kernel = "host" if isa == "sse2" and dtype == "float16" else "softmax"
-    (got,) = run_op(op, [x], {"axis": axis}, free=names, threads=threads, isa=isa, kernel=kernel)
+    how = {"free": names, "threads": threads, "isa": isa, "kernel": "softmax"}
+    (got,) = run_op(op, [x], {"axis": axis}, **how)
     exact = exact_softmax(x, axis, logarithm)
     unit = np.finfo(dtype).eps
     bound = unit * (abs(exact) * 8 + (8 if logarithm else 1e-3))
@@ -133,13 +133,15 @@ def test_conv_transpose_of_a_given_size(attrs):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("shape", [(2, 5, 4, 3), (3, 17), (2, 16, 9)])
-def test_batch_norm_by_given_statistics(dtype, shape):
+@pytest.mark.parametrize("isa", [None, SETS[-1]])
+def test_batch_norm_by_given_statistics(dtype, shape, isa):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(shape).astype(dtype)
     scale, bias, mean = (rng.standard_normal(shape[1]).astype(dtype) for _ in range(3))
     variance = (rng.random(shape[1]) + 0.5).astype(dtype)
     arrays = [x, scale, bias, mean, variance]
-    (got,) = run_op(find_op("BatchNormalization"), arrays, {"epsilon": 1e-3}, kernel="batch norm")
+    how = {"kernel": "batch norm", "isa": isa}
+    (got,) = run_op(find_op("BatchNormalization"), arrays, {"epsilon": 1e-3}, **how)
     wide = (1, -1) + (1,) * (len(shape) - 2)
     s, b, m, v = (a.astype(np.float64).reshape(wide) for a in arrays[1:])
     exact = (x - m) / np.sqrt(v + np.float64(np.float32(1e-3))) * s + b
