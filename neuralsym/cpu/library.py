@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from neuralsym.core.custom import Typer
 from neuralsym.core.graph import Graph
@@ -18,7 +18,6 @@ from neuralsym.errors import BadAttribute, at_line, did_you_mean, user_line, war
 if TYPE_CHECKING:
     from neuralsym.cpu.machine import Target
 
-KernelClass = TypeVar("KernelClass", bound="type[Kernel]")
 Transformer = Callable[[Graph], Graph]
 ENTRY_POINTS = "neuralsym.library"
 """The group of entry points by which installed packages register."""

@@ -55,7 +55,6 @@ class Box:
     kind: Kind
     caption: Caption
     parent: Group
-    gives: tuple[Type, ...] = ()
 
 
 @dataclass(eq=False)
@@ -253,19 +252,18 @@ class _Builder:
         """An input or output."""
         text = f"{name}: {type_}"
         said = Caption(short(last_part(name)), (short(str(type_)),), (f"{kind.name} {text}",))
-        box = Box(name, kind, said, parent, (type_,))
+        box = Box(name, kind, said, parent)
         parent.parts.append(box)
         self.made.boxes.append(box)
         return box
 
     def operator(self, graph: Graph, node: Node, group: Group, beside: frozenset[Node]) -> Box:
         name = graph.names[node]
-        types = tuple(s.type for s in node.outputs)
         chosen = node.name is not None and group.label != last_part(name)
         said = caption(graph, node, beside)
         if chosen and _says_more(last_part(name), said):
             said = Caption(said.title, (short(last_part(name)), *said.lines), said.detail)
-        box = Box(name, kind_of(node), said, group, types)
+        box = Box(name, kind_of(node), said, group)
         group.parts.append(box)
         self.made.boxes.append(box)
         self.sources.update((s, box) for s in node.outputs)
